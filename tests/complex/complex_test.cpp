@@ -178,6 +178,14 @@ TEST_CASE("complex matrices, sums, views and comparisons") {
                        user_error);
 }
 
+TEST_CASE("parts of a complex tensor have equal extents") {
+  const auto f = [](const tensor<double, 1>& re, const tensor<double, 1>& im) { return vec(re, im); };
+  const char* const what = "[complex] the real part is (3,), the imaginary one (1,); they have equal extents";
+  CHECK_THROWS_WITH_AS(f(ones<double>(3), ones<double>(1)), doctest::Contains(what), user_error);
+  CHECK_THROWS_WITH_AS(compile(f)(ones<double>(3), ones<double>(1)), doctest::Contains(what), user_error);
+  CHECK(f(ones<double>(3), ones<double>(3)).numel() == 3);
+}
+
 TEST_CASE("complex lanes and loops") {
   const tensor<cplx, 2> a = reshape(concat(some_tensor(), others()), 2, 7);
   const auto f = [](const vec& z, const vec& w) { return std::pair{z * w + conj(z), sum(z)}; };

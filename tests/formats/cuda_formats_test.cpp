@@ -51,3 +51,12 @@ TEST_CASE("8-bit floats on a GPU") {
   const auto four = compile([](const auto& x) { return tensor<std::int8_t, 1>(unpack<4, std::int8_t>(x)); });
   CHECK(four(bytes).to_vector() == four(bytes.to(gpu())).to_vector());
 }
+
+TEST_CASE("columns of subnormals and of infinities are quantized on a GPU as on the host") {
+  const auto f = compile([](const tensor<float, 2>& w) { return quantize(w); });
+  constexpr float least = std::numeric_limits<float>::denorm_min();
+  const tensor<float, 2> w{{least, 190 * least, 0, INFINITY, 3}, {-least, -190 * least, 0, -INFINITY, 1.5f}};
+  const auto [q, scales] = f(w.to(gpu()));
+  CHECK(q.to_vector() == std::vector<std::int8_t>{127, 127, 0, 127, 127, -127, -127, 0, -127, 64});
+  CHECK(scales.to_vector() == quantize(w).second.to_vector());
+}

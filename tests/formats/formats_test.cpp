@@ -140,6 +140,79 @@ TEST_CASE("products with scales: 8-bit floats, integers of 8 bits, groups") {
   CHECK(quantize(matrix(zeros<double>(2, 3))).second.to_vector() == std::vector<double>(3));
 }
 
+namespace {
+
+/// That q is what each column of w is in steps of its largest magnitude over `most`, which stands for that magnitude.
+template <class R, class T>
+void check_columns(const tensor<T, 2>& w) {
+  const auto f = [](const tensor<T, 2>& w) {
+    const auto made = quantize<R>(w);
+    return std::pair{made.first, tensor<double, 1>(cast<double>(made.second))};
+  };
+  constexpr double most = static_cast<double>(std::numeric_limits<R>::max());
+  for (const auto& [q, scales] : everywhere(f, w))
+    for (std::int64_t j = 0; j < w.size(1); ++j) {
+      double largest = 0;
+      for (std::int64_t i = 0; i < w.size(0); ++i) largest = std::max(largest, std::fabs(double(w(i, j))));
+      INFO("column ", j, " of largest magnitude ", largest);
+      CHECK(scales(j) == double(static_cast<T>(largest / most)));
+      for (std::int64_t i = 0; i < w.size(0); ++i) {
+        const double v = double(w(i, j));
+        const double part = largest == 0 ? 0 : std::isinf(v) ? std::copysign(1, v) : v / largest;
+        const double want = std::nearbyint(part * most);
+        if (want >= most) CHECK(q(i, j) == std::numeric_limits<R>::max());
+        else if (want <= -most) CHECK(q(i, j) == -std::numeric_limits<R>::max());
+        else CHECK(q(i, j) == static_cast<R>(want));
+      }
+    }
+}
+
+template <class T>
+tensor<T, 2> hard_columns() {
+  constexpr double least = double(std::numeric_limits<T>::denorm_min()), most = double(std::numeric_limits<T>::max());
+  const doubles largest{0,           least,       2 * least, 63 * least, 64 * least, 127 * least, 190 * least,
+                        191 * least, 1e5 * least, 1e-3,      1,          most,       INFINITY};
+  std::vector<T> all;
+  for (const double part : {1.0, -1.0, 0.5, -0.25, 0.0})
+    for (const double x : largest) all.push_back(static_cast<T>(std::isinf(x) && part == 0 ? 1.0 : part * x));
+  return from_span(all, 5, -1);
+}
+
+}  // namespace
+
+TEST_CASE("the largest magnitude of a column is the largest integer, however small, large or infinite it is") {
+  check_columns<std::int8_t>(hard_columns<float>());
+  check_columns<std::int16_t>(hard_columns<float>());
+  check_columns<std::int32_t>(hard_columns<float>());
+  check_columns<std::int64_t>(hard_columns<float>());
+  check_columns<std::int8_t>(hard_columns<double>());
+  check_columns<std::int64_t>(hard_columns<double>());
+  const tensor<f16, 2> halves{{f16(65504.f), f16(0x1p-24f)}, {f16(-65504.f), f16(-0x1p-24f)}};
+  CHECK(quantize(halves).first.to_vector() == std::vector<std::int8_t>{127, 127, -127, -127});
+  const auto [q, scales] = quantize(tensor<float, 2>{{NAN, 1}, {2, -3}});
+  CHECK(q.to_vector() == std::vector<std::int8_t>{0, 42, 0, -127});
+  CHECK(std::isnan(scales(0)));
+}
+
+TEST_CASE("scales are one a column, and repeat no product") {
+  const tensor<float, 2> x = ones<float>(2, 4), w = ones<float>(4, 1);
+  const auto q = quantize(w).first;
+  const auto refused = [](const char* what, const auto& f, const auto&... a) {
+    for (const auto& text : {error_of([&] { f(a...); }), error_of([&] { compile(f)(a...); }),
+                             error_of([&] { compile(f, {.dynamic = dynamic::yes})(a...); })})
+      CHECK_MESSAGE(contains(text, what), text);
+  };
+  const auto quantized = [](const auto& x, const auto& q, const auto& s) { return quantized_matmul(x, q, s); };
+  refused("[quantized_matmul] w is (4, 1), scales are (3,); give a scale for each column of w", quantized, x, q,
+          tensor<float, 1>{1, 2, 3});
+  refused("[quantized_matmul] w is (4, 1), scales are (2, 3); give a scale", quantized, x, q, ones<float>(2, 3));
+  const auto scaled = [](const auto& x, const auto& w, const auto& s) { return scaled_matmul(x, w, s, 1.f); };
+  refused("[scaled_matmul] a scale is (3,), which does not broadcast to (2, 1)", scaled, x, w,
+          tensor<float, 1>{1, 2, 3});
+  refused("[scaled_matmul] a scale is (3, 1), which does not broadcast to (2, 1)", scaled, x, w, ones<float>(3, 1));
+  CHECK(scaled(x, w, ones<float>(2, 1)).numel() == 2);
+}
+
 TEST_CASE("integers of few bits lie in bytes, the low ones first") {
   const tensor<std::uint8_t, 2> bytes = cast<std::uint8_t>(randint<std::int64_t>(make_key(7), 0, 256, 3, 5));
   const auto four = [](const auto& x) { return evaluate(unpack<4>(x)); };

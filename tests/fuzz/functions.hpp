@@ -74,6 +74,7 @@ inline const function table[] = {
     SINTER_F("inv", return linalg::inv(positive(x));),
     SINTER_F("det", return flat(linalg::det(positive(x) * 0.5));),
     SINTER_F("slogdet", return flat(linalg::slogdet(positive(x)).second);),
+    SINTER_F("logdet", return flat(linalg::logdet(positive(x)));),
     SINTER_F("qr", const auto [q, r] = linalg::qr(tall(x)); return d.coin() ? matrix(q) : matrix(r);),
     SINTER_F("lu", const auto [p, l, u] = linalg::lu(dominant(x)); return d.coin() ? matrix(l) : matrix(u);),
     SINTER_F("eigh values", return flat(linalg::eigh(positive(x)).first);),

@@ -111,6 +111,8 @@ TEST_CASE("derivatives of what is made of factors") {
   check_derivatives(
       "slogdet", [](const stacks& a) { return vec(linalg::slogdet(a).second); }, a);
   check_derivatives(
+      "logdet", [](const stacks& a) { return vec(linalg::logdet(positive(a))); }, a);
+  check_derivatives(
       "pinv", [](const stacks& a) { return flat(linalg::pinv(a)); }, tall);
   check_derivatives(
       "expm", [](const stacks& a) { return flat(linalg::expm(a)); }, a);
@@ -131,7 +133,8 @@ TEST_CASE("derivatives of small matrices, which kernels compute element by eleme
       "small",
       [&](const stacks& a) {
         return vec(concat(flat(linalg::cholesky(positive(a))), flat(linalg::triangular_solve(a, y)),
-                          flat(linalg::solve(a, y)), linalg::det(a), linalg::slogdet(a).second));
+                          flat(linalg::solve(a, y)), linalg::det(a), linalg::slogdet(a).second,
+                          linalg::logdet(positive(a))));
       },
       a);
 }

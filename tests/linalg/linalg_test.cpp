@@ -380,11 +380,42 @@ TEST_CASE("vmap is a loop") {
   }
 }
 
+TEST_CASE("logdet is the logarithm of the determinant, NaN of a negative one") {
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  const auto f = [](const stacks& a) { return vec(linalg::logdet(a)); };
+  const stacks some{{{4, 1}, {2, 3}}, {{1, 2}, {3, 4}}, {{1, 2}, {2, 4}}, {{0, 1}, {-1, 0}}};
+  const doubles want{std::log(10), no_number, -inf, 0};
+  check_close(f(some).to_vector(), want, 1e-14);
+  check_close(compile(f)(some).to_vector(), want, 1e-14);
+  check_close(compile(f, {.backend = "reference"})(some).to_vector(), want, 1e-14);
+  check_close(vmap([](const matrix& a) { return linalg::logdet(a); })(some).to_vector(), want, 1e-14);
+  CHECK(linalg::logdet(zeros<double>(0, 0)).item() == 0);
+  CHECK(linalg::logdet(1e200 * eye<double>(5)).item() == doctest::Approx(1000 * std::log(10.0)));
+  const tensor<float, dims{}> one = linalg::logdet(tensor<float, dims{2, 2}>{{4, 1}, {2, 3}});
+  CHECK(one.item() == doctest::Approx(std::log(10)));
+  // The gradient is the transposed inverse, also where there is no value.
+  for (const double sign : {1.0, -1.0}) {
+    const matrix a = random_matrix(3, 6, 6);
+    matrix b = a;
+    if ((linalg::det(a).item() < 0) == (sign > 0)) b = concat<0>(-slice<0>(a, 0, 1), slice<0>(a, 1, 6));
+    const auto g = grad([](const matrix& a) { return linalg::logdet(a); });
+    check_equal(g(b), matrix(transpose(linalg::inv(b))), 1e-11);
+    check_equal(compile(g)(b), matrix(transpose(linalg::inv(b))), 1e-11);
+    CHECK(std::isnan(linalg::logdet(b).item()) == (sign < 0));
+  }
+  const auto open = compile(f, {.dynamic = dynamic::yes, .backend = "reference"});
+  for (const std::int64_t n : {3, 5}) {
+    const stacks a = positive(random_stack(5, 2, n, n));
+    check_close(open(a).to_vector(), f(a).to_vector(), 1e-12);
+  }
+}
+
 TEST_CASE("refusals name the function and both shapes") {
   const matrix wide = random_matrix(1, 2, 3), square = random_matrix(2, 3, 3);
   CHECK(contains(error_of([&] { linalg::cholesky(wide); }),
                  "[cholesky] the matrix is (2, 3); its last two extents have to be equal"));
   CHECK(contains(error_of([&] { linalg::det(wide); }), "[det] the matrix is (2, 3)"));
+  CHECK(contains(error_of([&] { linalg::logdet(wide); }), "[logdet] the matrix is (2, 3)"));
   CHECK(contains(error_of([&] { linalg::solve(square, wide); }),
                  "[solve] a is (3, 3), the right side is (2, 3); rows have to be as many as a's"));
   CHECK(contains(error_of([&] { linalg::solve(random_stack(1, 2, 3, 3), random_stack(1, 3, 3, 1)); }),

@@ -44,8 +44,8 @@ inline vec everything(const stacks& a, const stacks& y) {
   const auto [left, s, right] = linalg::svd(a);
   const auto [sign, log_det] = linalg::slogdet(a);
   const vec one = concat(flat(linalg::cholesky(p)), flat(q), flat(r), flat(perm), flat(l), flat(u), flat(w), flat(v));
-  const vec two = concat(flat(left), flat(s), flat(right), sign, log_det, linalg::det(a), flat(linalg::solve(a, y)),
-                         flat(linalg::inv(a)));
+  const vec two = concat(flat(left), flat(s), flat(right), sign, log_det, linalg::logdet(p), linalg::det(a),
+                         flat(linalg::solve(a, y)), flat(linalg::inv(a)));
   const vec three = concat(flat(linalg::triangular_solve(p, y)),
                            flat(linalg::triangular_solve(p, y, {.lower = false, .transposed = true})),
                            flat(linalg::triangular_solve(0.1 * p, y, {.lower = false, .unit = true})));

@@ -380,6 +380,12 @@ TEST_CASE("what layers refuse") {
   };
   says([&] { nn::linear<float>::init(k, 0, 2); }, "[nn::linear] the number of inputs must be 1 or more; it is 0");
   says([&] { nn::linear<float>::init(k, 3, 2)(ones<float>(2, 4)); }, "[nn::linear]");
+  const nn::linear<float> narrow{ones<float>(3, 1), ones<float>(4)};
+  says([&] { narrow(ones<float>(2, 3)); }, "[nn::linear] the bias is (4,), axis 1 of the result (2, 1) has another");
+  says([&] { compile(narrow)(ones<float>(2, 3)); }, "[nn::linear] the bias is (4,), axis 1 of the result (2, 1)");
+  auto conv = nn::conv1d<float>::init(k, 1, 1, 1);
+  conv.bias = ones<float>(5);
+  says([&] { conv(ones<float>(2, 1, 3)); }, "[nn::conv] the bias is (5,), axis 1 of the result (2, 1, 3) has another");
   says([&] { nn::dropout(1, k); }, "[nn::dropout] the rate must be in [0, 1); it is 1");
   says([&] { nn::self_attention<float>::init(k, 9, {.heads = 2}); },
        "2 heads do not divide the width, 9; give heads that do, or .head_width");

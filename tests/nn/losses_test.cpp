@@ -347,3 +347,105 @@ TEST_CASE("what losses refuse") {
   CHECK(ops::contains(error([&] { (void)nn::smooth_l1(x, x, reduce::mean, -1); }),
                       "[nn::smooth_l1] beta must be 0 or more"));
 }
+
+namespace {
+
+/// f(name, a loss of two tensors) of each loss of elements.
+template <class F>
+void each_loss(const F& f) {
+  f("mse_loss", [](const auto& x, const auto& y) { return mse_loss(x, y); });
+  f("nn::mse", [](const auto& x, const auto& y) { return nn::mse(x, y, reduce::mean); });
+  f("nn::l1", [](const auto& x, const auto& y) { return nn::l1(x, y, reduce::mean); });
+  f("nn::huber", [](const auto& x, const auto& y) { return nn::huber(x, y, reduce::mean); });
+  f("nn::smooth_l1", [](const auto& x, const auto& y) { return nn::smooth_l1(x, y, reduce::mean); });
+  f("nn::hinge", [](const auto& x, const auto& y) { return nn::hinge(x, y, reduce::mean); });
+  f("nn::hinge_embedding", [](const auto& x, const auto& y) { return nn::hinge_embedding(x, y, reduce::mean); });
+  f("nn::kl_div", [](const auto& x, const auto& y) { return nn::kl_div(x, y, reduce::mean); });
+  f("nn::binary_cross_entropy",
+    [](const auto& x, const auto& y) { return nn::binary_cross_entropy(x, y, reduce::mean); });
+}
+
+const options fixed{.backend = "reference"}, open{.dynamic = dynamic::yes, .backend = "reference"};
+
+/// That f(x…) is refused eagerly, compiled and with open extents.
+template <class F, class... X>
+void refuses(const char* what, const F& f, const X&... x) {
+  for (const std::string& text :
+       {ops::error_of([&] { (void)f(x...); }), ops::error_of([&] { (void)compile(f, fixed)(x...); }),
+        ops::error_of([&] { (void)compile(f, open)(x...); })}) {
+    CHECK_MESSAGE(ops::contains(text, what), text);
+    CHECK(ops::contains(text, "losses_test.cpp:"));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("losses repeat one operand and not both") {
+  each_loss([](const std::string& name, const auto& loss) {
+    INFO(name);
+    const auto f = [&](const auto& x, const auto& y) { return tensor<double, 0>(loss(x, y)); };
+    const auto x = ops::between<double, 2>({6, 3}, 0.1, 0.9, 1);
+    const auto no = [&](const char* shapes, const auto& a, const auto& b) {
+      refuses(("[" + name + "] no operand has the shape that they broadcast to: " + shapes).c_str(), f, a, b);
+    };
+    const matrix column = slice<1>(x, 0, 1), row = slice<0>(x, 0, 1);
+    const vec flat_column = reshape(column, 6);
+    no("a is (6, 1), b is (6,)", column, flat_column);
+    no("a is (6,), b is (6, 1)", flat_column, column);
+    no("a is (6, 1), b is (1, 3)", column, row);
+    no("a is (3,), b is (6, 1)", vec(reshape(row, 3)), column);
+    no("a is (6, 1, 3), b is (6, 3)", tensor<double, 3>(reshape(x, 6, 1, 3)), x);
+    // What stays: the repeated operand by its rows, its only row, its number, its column.
+    const auto same = [&](const auto& a, const auto& y) {
+      const auto shape = a.shape();
+      const auto whole = evaluate(broadcast_to(y, shape).contiguous());
+      const double want = f(a, whole).item();
+      CHECK(f(a, y).item() == doctest::Approx(want));
+      CHECK(compile(f, fixed)(a, y).item() == doctest::Approx(want));
+      CHECK(f(y, a).item() == doctest::Approx(f(whole, a).item()));
+      const auto any = compile(f, open);
+      CHECK(any(a, y).item() == doctest::Approx(want));
+    };
+    same(x, row);
+    same(x, vec(reshape(row, 3)));
+    same(x, tensor<double, 0>(0.4));
+    same(x, column);
+    same(matrix(slice<0>(column, 0, 1)), vec(slice<0>(flat_column, 0, 1)));
+    // n is open, and one trace is for all n.
+    const auto any = compile(f, open);
+    for (const std::int64_t n : {6, 9, 2, 31}) {
+      const auto more = ops::between<double, 2>({n, 3}, 0.1, 0.9, static_cast<int>(n));
+      CHECK(any(more, row).item() == doctest::Approx(f(more, row).item()));
+    }
+    CHECK(any.specialisations() == 1);
+  });
+}
+
+TEST_CASE("weights of a loss, rows and targets, and the three of a triplet belong together") {
+  const auto x = ops::between<double, 2>({4, 3}, -1, 1, 1), y = ops::between<double, 2>({4, 3}, 0.1, 0.9, 2);
+  const auto weighted = [](const auto& x, const auto& t, const auto& p) {
+    return matrix(nn::binary_cross_entropy(x, t, p));
+  };
+  const vec p{1, 2, 3};
+  CHECK(weighted(x, y, p).to_vector() == weighted(x, y, matrix(broadcast_to(p, 4, 3))).to_vector());
+  refuses("[nn::binary_cross_entropy] the weight is (3,), the operands are (4, 1) and (4, 1); the weight broadcasts",
+          weighted, matrix(slice<1>(x, 0, 1)), matrix(slice<1>(y, 0, 1)), p);
+  refuses(
+      "[nn::binary_cross_entropy] the weight is (2, 4, 3), the operands are",
+      [](const auto& x, const auto& t, const auto& p) { return nn::binary_cross_entropy(x, t, p); }, x, y,
+      tensor<double, 3>(ones<double>(2, 4, 3)));
+  const auto cosine = [](const auto& x, const auto& y, const auto& t) { return nn::cosine(x, y, t); };
+  const vec signs{1, -1, 1, 1};
+  CHECK(cosine(x, tensor<double, 1>{1, 2, 3}, signs).numel() == 4);
+  CHECK(cosine(x, y, tensor<double, 0>(1)).numel() == 4);
+  refuses("[nn::cosine] no operand has the shape that they broadcast to: a is (4,), b is (4, 1)", cosine, x, y,
+          matrix(reshape(signs, 4, 1)));
+  refuses("[nn::cosine] no operand has the shape that they broadcast to: a is (4, 1, 3), b is (4, 3)", cosine,
+          tensor<double, 3>(reshape(x, 4, 1, 3)), y, signs);
+  const auto triplet = [](const auto& a, const auto& p, const auto& n) { return nn::triplet(a, p, n); };
+  CHECK(triplet(x, y, matrix(slice<0>(x, 0, 1))).numel() == 4);
+  refuses(
+      "[nn::triplet] no operand has the shape that they broadcast to: a is (4, 1, 3), b is (4, 1, 3), c is (1, 4, 3)",
+      triplet, tensor<double, 3>(reshape(x, 4, 1, 3)), tensor<double, 3>(reshape(y, 4, 1, 3)),
+      tensor<double, 3>(reshape(y, 1, 4, 3)));
+}

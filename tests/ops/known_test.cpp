@@ -218,6 +218,8 @@ TEST_CASE("known values of linear algebra") {
   SINTER_KNOWN(linalg::matrix_power(d2{{0, 1}, {-1, 0}}, -3), 0, 1, -1, 0)
   SINTER_KNOWN(linalg::slogdet(d2{{1, 2}, {3, 4}}).first, -1)
   SINTER_KNOWN(linalg::slogdet(d2{{1, 2}, {3, 4}}).second, std::log(2))
+  SINTER_KNOWN(linalg::logdet(d2{{4, 1}, {2, 3}}), std::log(10))
+  SINTER_KNOWN(linalg::logdet(d2{{1, 2}, {3, 4}}), NAN)
   SINTER_KNOWN(linalg::expm(d2{{0, 0}, {0, 0}}), 1, 0, 0, 1)
   SINTER_KNOWN(linalg::eigh(d2{{1, -2}, {-2, 5}}).first, 0.17157288, 5.82842712)
   SINTER_KNOWN(linalg::matrix_norm(d2{{-4, -3, -2}, {-1, 0, 1}, {2, 3, 4}}), 7.745966692414834)

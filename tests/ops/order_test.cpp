@@ -719,6 +719,42 @@ TEST_CASE("what cannot be is refused") {
   says("[topk] 4 elements", [&] { compile([](const tensor<float, 2>& a) { return topk(a, 4).values; })(x); });
 }
 
+TEST_CASE("segments want an id for each row, eagerly, compiled and with open extents") {
+  using labels = tensor<std::int64_t, 1>;
+  const auto refused = [](const std::string& name, const auto& f) {
+    INFO(name);
+    const auto fixed = compile(f, {.backend = "reference"});
+    const auto open = compile(f, {.dynamic = dynamic::yes, .backend = "reference"});
+    const auto x = ops::sample<float, 2>({3, 2});
+    const auto says = [&](const auto& g, const tensor<float, 2>& x, const labels& i) {
+      const std::string want = "[" + name + "] x is (" + std::to_string(std::int64_t(x.size(0))) + ", 2), ids are (" +
+                               std::to_string(std::int64_t(i.size(0))) + ",); give an id for each row of x";
+      const std::string text = ops::error_of([&] { g(x, i); });
+      CHECK_MESSAGE(ops::contains(text, want), text);
+      CHECK(ops::contains(text, "order_test.cpp:"));
+    };
+    for (const labels& i : {labels{1}, labels{0, 1}, labels{0, 1, 0, 1}, zeros<std::int64_t>(0)}) {
+      says(f, x, i);
+      says(fixed, x, i);
+      says(open, x, i);
+    }
+    says(f, tensor<float, 2>(slice<0>(x, 0, 1)), labels{0, 1});
+    says(f, zeros<float>(0, 2), labels{0});
+    for (const std::int64_t n : {3, 5, 8}) {
+      const auto y = ops::sample<float, 2>({n, 2});
+      const labels i = arange<std::int64_t>(n) % 2;
+      CHECK(open(y, i).to_vector() == f(y, i).to_vector());
+    }
+    says(open, ops::sample<float, 2>({9, 2}), labels{0, 1, 1});
+  };
+  const auto as = [](const auto& y) { return tensor<float, 2>(y); };
+  refused("segment_sum", [&](const tensor<float, 2>& x, const labels& i) { return as(segment_sum(x, i, 2)); });
+  refused("segment_prod", [&](const tensor<float, 2>& x, const labels& i) { return as(segment_prod(x, i, 2)); });
+  refused("segment_mean", [&](const tensor<float, 2>& x, const labels& i) { return as(segment_mean(x, i, 2)); });
+  refused("segment_max", [&](const tensor<float, 2>& x, const labels& i) { return as(segment_max(x, i, 2)); });
+  refused("segment_min", [&](const tensor<float, 2>& x, const labels& i) { return as(segment_min(x, i, 2)); });
+}
+
 TEST_CASE("one long row is sorted by all threads as by one: stable, NaN last") {
   const std::int64_t n = (1 << 17) + 3;
   std::vector<float> values;

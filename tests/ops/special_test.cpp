@@ -221,3 +221,31 @@ TEST_CASE("statistics without NaN") {
   CHECK(ops::contains(ops::error_of([] { (void)nanmax(zeros<double>(0)); }), "[nanmax] of nothing"));
   CHECK(ops::contains(ops::error_of([] { (void)nanmin(zeros<double>(0)); }), "[nanmin] of nothing"));
 }
+
+TEST_CASE("rotary turns by exact angles, at far places, too") {
+  ops::walk w;
+  const std::vector<std::int64_t> at{0, 1, 4095, 999999, 1000000, 16777217, 123456789};
+  const auto n = static_cast<std::int64_t>(at.size());
+  const auto positions = from_span(at);
+  const auto x = ops::between<float, 2>({n, 10}, -1, 1, 3);
+  const auto turned = [&](double base, bool neighbours) {
+    return ops::make({n, 10}, [&](const ops::coord& c) {
+      const std::int64_t i = neighbours ? c[1] / 2 : c[1] % 5;
+      const bool second = neighbours ? c[1] % 2 == 1 : c[1] >= 5;
+      const std::int64_t a = neighbours ? 2 * i : i, b = neighbours ? 2 * i + 1 : i + 5;
+      const double rate = std::pow(base, -2.0 * static_cast<double>(i) / 10);
+      const double angle = static_cast<double>(at[static_cast<std::size_t>(c[0])]) * rate;
+      return second ? x(c[0], b) * std::cos(angle) + x(c[0], a) * std::sin(angle)
+                    : x(c[0], a) * std::cos(angle) - x(c[0], b) * std::sin(angle);
+    });
+  };
+  w.row(
+      "halves", turned(10000, false), 3e-7, [](auto x, auto p) { return rotary(x, p); }, x, positions);
+  w.row(
+      "neighbours", turned(500000, true), 3e-7,
+      [](auto x, auto p) { return rotary(x, p, {.base = 500000, .interleaved = true}); }, x, positions);
+  w.row(
+      "f16", turned(10000, false), 1e-3, [](auto x, auto p) { return cast<float>(rotary(cast<f16>(x), p)); }, x,
+      positions);
+  w.run();
+}

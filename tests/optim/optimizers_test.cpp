@@ -363,4 +363,35 @@ TEST_CASE("what optimizers refuse") {
         opt.update(p, std::tuple{zeros<float>(4)}, opt.init(p));
       },
       "[optim::adamw] a leaf is (3,) in one tree and (4,) in another");
+  // Extents that would broadcast, too.
+  const auto column = [](const auto& opt, const std::string& name) {
+    const std::tuple p{zeros<double>(3, 1), zeros<double>(2)}, g{zeros<double>(1, 3), zeros<double>(2)};
+    const std::tuple h{zeros<double>(3, 1), zeros<double>(1)};
+    const auto s = opt.init(p);
+    says([&] { opt.update(p, g, s); }, ("[" + name + "] a leaf is (3, 1) in one tree and (1, 3) in another").c_str());
+    says([&] { opt.update(p, h, s); }, ("[" + name + "] a leaf is (2,) in one tree and (1,) in another").c_str());
+    says([&] { opt.update(g, g, s); }, ("[" + name + "]").c_str());
+  };
+  column(optim::sgd({.momentum = 0.9}), "optim::sgd");
+  column(optim::adam(), "optim::adam");
+  column(optim::adamw(), "optim::adamw");
+  column(optim::lion(), "optim::lion");
+  column(optim::rmsprop({.momentum = 0.9}), "optim::rmsprop");
+  column(optim::adagrad(), "optim::adagrad");
+  column(optim::muon(), "optim::muon");
+  says(
+      [] {
+        const optim::lbfgs opt;
+        const std::tuple p{zeros<double>(3, 1)}, one{zeros<double>(1, 1)};
+        const auto s = opt.init(one);
+        opt.update(p, p, s);
+      },
+      "[optim::lbfgs] the parameters are 3 numbers, the state is of 1; make one of these parameters with init");
+  says(
+      [] {
+        const optim::lbfgs opt;
+        const std::tuple p{zeros<double>(3, 1)};
+        opt.update(p, std::tuple{zeros<double>(1, 3)}, opt.init(p));
+      },
+      "[optim::lbfgs] a leaf is (3, 1) in one tree and (1, 3) in another");
 }

@@ -177,8 +177,15 @@ class tensor<std::complex<T>, Shape> {
   static constexpr dims static_shape = Shape;
 
   tensor() = default;
-  /// Of parts of equal extents.
-  tensor(part_type real, part_type imaginary) : re_(std::move(real)), im_(std::move(imaginary)) {}
+  /// Of parts of equal extents; else a user_error.
+  tensor(part_type real, part_type imaginary, location at = location::current())
+      : re_(std::move(real)), im_(std::move(imaginary)) {
+    if (re_.shape() != im_.shape())
+      fail("complex",
+           "the real part is " + text::shape(detail::to_dims(re_.shape())) + ", the imaginary one " +
+               text::shape(detail::to_dims(im_.shape())) + "; they have equal extents",
+           at);
+  }
   /// Under another static shape; user_error where extents do not fit it.
   template <complex_tensor E>
   requires(std::is_same_v<typename E::value_type, value_type>&& E::rank == rank && !std::is_same_v<E, tensor>)

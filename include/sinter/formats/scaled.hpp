@@ -8,8 +8,22 @@
 
 namespace sinter {
 
+namespace detail {
+
+/// user_error, of at.op, for a scale that repeats x.
+template <class X, class S>
+void check_scale(const X& x, const S& scale, location at) {
+  if constexpr (tensor_like<S>) {
+    const dims to = to_dims(extents_of(x, at)), from = to_dims(extents_of(scale, at));
+    if (op_shapes::broadcast_to(from, to).error)
+      fail(at.op, "a scale is " + text::shape(from) + ", which does not broadcast to " + text::shape(to), at);
+  }
+}
+
+}  // namespace detail
+
 /// (Σ a b) scale_a scale_b as R: the product of 8-bit (or other) floats, whose sums are kept in f32. Scales are numbers, or tensors of
-/// f32 that broadcast against the product: (rows, 1) of a, (columns) of b.
+/// f32 that broadcast to the product's shape: (rows, 1) of a, (columns) of b. user_error for scales of other extents.
 template <element R = float, tensor_like A, tensor_like B, operand_like S, operand_like T>
 auto scaled_matmul(const A& a, const B& b, const S& scale_a, const T& scale_b, location where = location::current()) {
   constexpr bool floats =
@@ -18,6 +32,8 @@ auto scaled_matmul(const A& a, const B& b, const S& scale_a, const T& scale_b, l
   if constexpr (floats) {
     const location at = where.in("scaled_matmul");
     const auto product = matmul(sinter::cast<float>(a, at), sinter::cast<float>(b, at), at);
+    detail::check_scale(product, scale_a, at);
+    detail::check_scale(product, scale_b, at);
     return detail::evaluate(sinter::cast<R>(product * scale_a * scale_b, at), at);
   } else {
     return a;
@@ -25,7 +41,7 @@ auto scaled_matmul(const A& a, const B& b, const S& scale_a, const T& scale_b, l
 }
 
 /// x (…, k) times integers w (k, n), which stand for w · scales: scales (n), or (groups, n) for equal groups of rows of w. Gives
-/// x's dtype; scales have it too. user_error where groups do not divide k.
+/// x's dtype; scales have it too. user_error where groups do not divide k, and unless there is a scale for each column.
 template <tensor_like X, tensor_like W, tensor_like S>
 auto quantized_matmul(const X& x, const W& w, const S& scales, location where = location::current()) {
   constexpr bool fit = W::rank == 2 && (S::rank == 1 || S::rank == 2) && is_integer(dtype_of<typename W::value_type>) &&
@@ -39,11 +55,15 @@ auto quantized_matmul(const X& x, const W& w, const S& scales, location where = 
     const location at = where.in("quantized_matmul");
     using T = typename X::value_type;
     const auto numbers = sinter::cast<T>(w, at);
+    const dims rows = detail::to_dims(detail::extents_of(w, at)), own = detail::to_dims(detail::extents_of(scales, at));
+    if (own[S::rank - 1] != rows[1])
+      fail("quantized_matmul",
+           "w is " + text::shape(rows) + ", scales are " + text::shape(own) + "; give a scale for each column of w",
+           at);
     if constexpr (S::rank == 1) {
       return detail::evaluate(matmul(x, numbers, at) * scales, at);
     } else {
-      const dims rows = detail::to_dims(detail::extents_of(w, at));
-      const dim groups = detail::extents_of(scales, at)[0];
+      const dim groups = own[0];
       if (groups == 0 || rows[0] % groups != 0)
         fail("quantized_matmul",
              std::to_string(std::int64_t(groups)) + " groups of scales do not divide the " +
@@ -60,7 +80,8 @@ auto quantized_matmul(const X& x, const W& w, const S& scales, location where = 
 }
 
 /// Integers of dtype R and the scales by which they stand for w (k, n): those of each column, its largest magnitude being R's largest
-/// number, so that quantized_matmul(x, q, scales) is about matmul(x, w).
+/// number or minus that, so that quantized_matmul(x, q, scales) is about matmul(x, w). Of a column with infinities only these are
+/// not 0. Quotients are in f64, and hold where a scale is subnormal, or too small for the dtype of w.
 template <element R = std::int8_t, tensor_like W>
 auto quantize(const W& w, location where = location::current()) {
   constexpr bool fit = W::rank == 2 && is_float(dtype_of<typename W::value_type>) && is_integer(dtype_of<R>) &&
@@ -69,11 +90,15 @@ auto quantize(const W& w, location where = location::current()) {
   if constexpr (fit) {
     const location at = where.in("quantize");
     using T = typename W::value_type;
-    const auto values = detail::evaluate(w, at);
-    const auto scales =
-        detail::evaluate(max(abs(values, at), axis<0>, at) / static_cast<T>(std::numeric_limits<R>::max()), at);
-    const auto steps = detail::evaluate(sinter::where(eq(scales, T(0), at), T(1), scales, at), at);
-    return std::pair{tensor<R, W::static_shape>(sinter::cast<R>(round(values / steps, at), at)), scales};
+    constexpr R most = std::numeric_limits<R>::max();
+    const auto values = detail::evaluate(sinter::cast<double>(w, at), at);
+    const auto largest = detail::evaluate(max(abs(values, at), axis<0>, at), at);
+    const auto scales = detail::evaluate(sinter::cast<T>(div(largest, static_cast<double>(most), at), at), at);
+    const auto some = detail::evaluate(sinter::where(eq(largest, 0, at), 1, largest, at), at);
+    const auto part = sinter::where(isinf(values, at), sign(values, at), div(values, some, at), at);
+    const auto q = sinter::cast<R>(round(mul(part, static_cast<double>(most), at), at), at);
+    // The double next to R's largest number may be beyond it.
+    return std::pair{tensor<R, W::static_shape>(maximum(q, static_cast<R>(-most), at)), scales};
   } else {
     return std::pair{w, w};
   }

@@ -93,6 +93,19 @@ auto slogdet(const A& a, location where = location::current()) {
   }
 }
 
+/// The logarithm of the determinant; (…). NaN where that is negative, -inf of a singular matrix, 0 of one without elements. The
+/// gradient is the transposed inverse, also where the value is NaN.
+template <tensor_like A>
+auto logdet(const A& a, location where = location::current()) {
+  const location at = where.in("logdet");
+  if constexpr (shapes::takes_square<A>()) {
+    const auto [sign, size] = slogdet(a, at);
+    return sinter::detail::evaluate(add(size, log(stop_gradient(sign, at), at), at), at);
+  } else {
+    return a;
+  }
+}
+
 /// p, l, u with p·l·u = a, (…, m, n): a permutation (…, m, m), lower triangular (…, m, k) with ones on the diagonal, upper
 /// triangular (…, k, n), where k is the lesser of m and n.
 template <tensor_like A>

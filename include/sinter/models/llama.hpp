@@ -31,8 +31,8 @@ struct places {
     using T = typename X::value_type;
     using W = std::conditional_t<std::is_same_v<T, double>, double, float>;
     const auto all = rates(x.size(X::rank - 1, at));
-    const tensor<W, 1> rate = cast<W>(from_span(all));
-    const tensor<W, 2> angle = expand_dims<-1>(tensor<W, 1>(cast<W>(positions))) * rate, c = cos(angle), s = sin(angle);
+    const tensor<double, 2> angle = expand_dims<-1>(tensor<double, 1>(cast<double>(positions))) * from_span(all);
+    const tensor<W, 2> c = cast<W>(cos(angle)), s = cast<W>(sin(angle));
     const auto half = static_cast<std::int64_t>(all.size());
     const tensor<W, X::rank> a = cast<W>(slice<-1>(x, 0, half)), b = cast<W>(slice<-1>(x, half));
     return cast<T>(concat<-1>(tensor<W, X::rank>(a * c - b * s), tensor<W, X::rank>(b * c + a * s)));

@@ -51,11 +51,28 @@ auto reduced(const X& losses, How, location at) {
   else return narrow<T>(losses, at);
 }
 
-/// f(x, y) computed in f32 or f64, reduced in their dtype.
+/// f(x, y) computed in f32 or f64, reduced in their dtype. user_error where x and y have not the shape of one of them together.
 template <reduction How, class X, class Y, class F>
 auto of_pairs(const X& x, const Y& y, How how, location at, const F& f) {
-  if constexpr (takes<X, Y>()) return reduced<typename X::value_type>(f(wide(x, at), wide(y, at)), how, at);
-  else return x;
+  if constexpr (takes<X, Y>()) {
+    check_paired(at, x, y);
+    return reduced<typename X::value_type>(f(wide(x, at), wide(y, at)), how, at);
+  } else {
+    return x;
+  }
+}
+
+/// user_error for a weight that would repeat losses of x and y.
+template <class X, class Y, class P>
+void check_weight(const X& x, const Y& y, const P& weight, location at) {
+  if constexpr (tensor_like<P>) {
+    const dims a = to_dims(extents_of(x, at)), b = to_dims(extents_of(y, at)), w = to_dims(extents_of(weight, at));
+    if (!op_shapes::covers(a, w) && !op_shapes::covers(b, w))
+      fail(at.op,
+           "the weight is " + text::shape(w) + ", the operands are " + text::shape(a) + " and " + text::shape(b) +
+               "; the weight broadcasts to their shape",
+           at);
+  }
 }
 
 /// max(x, 0).
@@ -240,12 +257,14 @@ auto nll(const X& y, const Labels& labels, const Weights& weights, How how = {},
 }
 
 /// -(p·t·log σ(x) + (1 - t)·log(1 - σ(x))) of logits x and targets t in [0, 1], without overflow; p, the weight of targets that
-/// are 1, is a number or a tensor and broadcasts. Floating dtypes.
+/// are 1, is a number or a tensor and broadcasts to their shape. Floating dtypes; x and t as mse's operands. user_error for a p that
+/// has more.
 template <tensor_like X, tensor_like T, operand_like P, detail::reduction How = reduce::none_t>
 requires(!detail::reduction<P>) auto binary_cross_entropy(const X& logits, const T& targets, const P& positive_weight,
                                                           How how = {}, location here = location::current()) {
   const location at = here.in("nn::binary_cross_entropy");
   return detail::of_pairs(logits, targets, how, at, [&](const auto& x, const auto& given) {
+    detail::check_weight(logits, targets, positive_weight, at);
     const auto t = sinter::detail::evaluate(given, at);
     if constexpr (tensor_like<P>) return detail::of_logits(x, t, mul(detail::wide(positive_weight, at), t, at), at);
     else return detail::of_logits(x, t, mul(t, static_cast<double>(positive_weight), at), at);
@@ -264,7 +283,7 @@ struct kl_options {
   bool log_target = false;  ///< the targets are logarithms, too
 };
 
-/// t · (log t - x) of log-probabilities x and probabilities t, 0 where t is. Floating dtypes.
+/// t · (log t - x) of log-probabilities x and probabilities t, 0 where t is. Floating dtypes; x and t as mse's operands.
 template <tensor_like X, tensor_like T, detail::reduction How = reduce::none_t>
 auto kl_div(const X& x, const T& targets, How how = {}, kl_options options = {}, location here = location::current()) {
   const location at = here.in("nn::kl_div");
@@ -277,20 +296,21 @@ auto kl_div(const X& x, const T& targets, How how = {}, kl_options options = {},
   });
 }
 
-/// (x - y)². Floating dtypes; x and y broadcast.
+/// (x - y)². Floating dtypes; x and y broadcast to the shape of one of them: (n, d) stands with (n, d), (1, d), (d) and a tensor of
+/// rank 0. user_error where the shape is neither's: of (n, 1) with (n).
 template <tensor_like X, tensor_like Y, detail::reduction How = reduce::none_t>
 auto mse(const X& x, const Y& y, How how = {}, location here = location::current()) {
   const location at = here.in("nn::mse");
   return detail::of_pairs(x, y, how, at, [&](const auto& a, const auto& b) { return square(sub(a, b, at), at); });
 }
-/// |x - y|. Floating dtypes; x and y broadcast.
+/// |x - y|. Floating dtypes; x and y as mse's.
 template <tensor_like X, tensor_like Y, detail::reduction How = reduce::none_t>
 auto l1(const X& x, const Y& y, How how = {}, location here = location::current()) {
   const location at = here.in("nn::l1");
   return detail::of_pairs(x, y, how, at, [&](const auto& a, const auto& b) { return abs(sub(a, b, at), at); });
 }
 
-/// d² / 2 of d = x - y, beyond |d| = delta its tangent delta · (|d| - delta / 2) (Huber, 1964). Floating dtypes; x and y broadcast.
+/// d² / 2 of d = x - y, beyond |d| = delta its tangent delta · (|d| - delta / 2) (Huber, 1964). Floating dtypes; x and y as mse's.
 /// user_error unless delta is above 0.
 template <tensor_like X, tensor_like Y, detail::reduction How = reduce::none_t>
 auto huber(const X& x, const Y& y, How how = {}, double delta = 1, location here = location::current()) {
@@ -315,7 +335,7 @@ auto smooth_l1(const X& x, const Y& y, How how = {}, double beta = 1, location h
   });
 }
 
-/// max(margin - t·x, 0) of targets t that are 1 or -1. Floating dtypes; x and t broadcast.
+/// max(margin - t·x, 0) of targets t that are 1 or -1. Floating dtypes; x and t as mse's operands.
 template <tensor_like X, tensor_like T, detail::reduction How = reduce::none_t>
 auto hinge(const X& x, const T& targets, How how = {}, double margin = 1, location here = location::current()) {
   const location at = here.in("nn::hinge");
@@ -323,7 +343,7 @@ auto hinge(const X& x, const T& targets, How how = {}, double margin = 1, locati
     return detail::positive(sub(margin, mul(t, a, at), at), at);
   });
 }
-/// x where the target is 1, max(margin - x, 0) where it is -1. Floating dtypes; x and targets broadcast.
+/// x where the target is 1, max(margin - x, 0) where it is -1. Floating dtypes; x and targets as mse's operands.
 template <tensor_like X, tensor_like T, detail::reduction How = reduce::none_t>
 auto hinge_embedding(const X& x, const T& targets, How how = {}, double margin = 1,
                      location here = location::current()) {
@@ -348,17 +368,19 @@ auto cosine_similarity(const X& x, const Y& y, double eps = 1e-8, location here 
 }
 
 /// 1 - cosine of the vectors along the last axes where the target is 1, max(cosine - margin, 0) where it is -1; targets have
-/// the extents without the last. Floating dtypes.
+/// the extents without the last. Floating dtypes; x and y, and then rows and targets, as mse's operands.
 template <tensor_like X, tensor_like Y, tensor_like T, detail::reduction How = reduce::none_t>
 auto cosine(const X& x, const Y& y, const T& targets, How how = {}, double margin = 0,
             location here = location::current()) {
   if constexpr (detail::takes<X, Y, T>()) {
     const location at = here.in("nn::cosine");
+    detail::check_paired(at, x, y);
     const auto a = sinter::detail::evaluate(detail::wide(x, at), at);
     const auto b = sinter::detail::evaluate(detail::wide(y, at), at);
     const auto by_size = [&](const auto& v) { return rsqrt(add(detail::dot_rows(v, v, at), 1e-12, at), at); };
     const auto near =
         sinter::detail::evaluate(mul(mul(detail::dot_rows(a, b, at), by_size(a), at), by_size(b), at), at);
+    detail::check_paired(at, near, targets);
     const auto losses =
         where(eq(detail::wide(targets, at), 1, at), sub(1, near, at), detail::positive(sub(near, margin, at), at), at);
     return detail::reduced<typename X::value_type>(losses, how, at);
@@ -373,12 +395,13 @@ struct triplet_options {
 };
 
 /// max(‖a - p‖ - ‖a - n‖ + margin, 0) of anchors, positives and negatives along the last axes; 1e-6 is added to the elements of
-/// differences, so that norms have derivatives. Floating dtypes.
+/// differences, so that norms have derivatives. Floating dtypes; the three broadcast to the shape of one of them, else a user_error.
 template <tensor_like A, tensor_like P, tensor_like N, detail::reduction How = reduce::none_t>
 auto triplet(const A& anchor, const P& positive, const N& negative, How how = {}, triplet_options options = {},
              location here = location::current()) {
   if constexpr (detail::takes<A, P, N>()) {
     const location at = here.in("nn::triplet");
+    detail::check_paired(at, anchor, positive, negative);
     const auto a = sinter::detail::evaluate(detail::wide(anchor, at), at);
     const auto p = sinter::detail::evaluate(detail::wide(positive, at), at);
     const auto n = sinter::detail::evaluate(detail::wide(negative, at), at);

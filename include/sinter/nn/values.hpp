@@ -59,18 +59,30 @@ auto per_channel(const tensor<T, 1>& x, location at) {
   extents[0] = x.size(0, at);
   return reshape(x, extents, at);
 }
+/// user_error, of at.op, unless there is a number of a bias for each place of an axis of x.
+template <class X, class Bias>
+void check_bias(const X& x, int axis, const Bias& bias, location at) {
+  if (bias.size(0, at) != x.size(axis, at))
+    fail(at.op,
+         "the bias is " + text::shape(to_dims(bias.shape())) + ", axis " + std::to_string(axis) + " of the result " +
+             text::shape(to_dims(x.shape())) + " has another extent",
+         at);
+}
+
 /// x + bias of channels.
 template <class X, class Bias>
 X shifted_channels(const X& x, const Bias& bias, location at) {
+  check_bias(x, 1, bias, at);
   return sinter::detail::evaluate(add(x, per_channel<X::rank>(bias, at), at), at);
 }
 
-/// x + bias, where there is one; `bias` broadcasts.
+/// x + bias along the last axis, where there is one.
 template <class X, class Bias>
 auto with_bias(const X& x, const Bias& bias, location at) {
   const auto y = sinter::detail::evaluate(x, at);
   using result = std::remove_cvref_t<decltype(y)>;
   if (!bias) return y;
+  check_bias(y, result::rank - 1, *bias, at);
   return result(sinter::detail::evaluate(add(y, *bias, at), at));
 }
 

@@ -57,6 +57,12 @@ class lbfgs {
   template <class P, class G, class T>
   std::pair<P, lbfgs_state<T>> update(const P& p, const G& g, const lbfgs_state<T>& s,
                                       location at = location::current()) const {
+    detail::each_together(
+        "optim::lbfgs", at,
+        [&]<class A, class B>(const A& a, const B& b) {
+          if constexpr (detail::is_float_leaf<A>) detail::check_pair_of_leaves("optim::lbfgs", a, b, at);
+        },
+        p, g);
     const auto [x, back] = ravel(p, at);
     const tensor<T, 1> by = ravel(g, at).first;
     lbfgs_state<T> next = remembered(s, x, by, at);
@@ -124,6 +130,11 @@ class lbfgs {
 
   template <class T>
   lbfgs_state<T> remembered(const lbfgs_state<T>& s, const tensor<T, 1>& x, const tensor<T, 1>& g, location at) const {
+    if (x.size(0, at) != s.point.size(0, at))
+      fail("optim::lbfgs",
+           "the parameters are " + x.size(0, at).text() + " numbers, the state is of " + s.point.size(0, at).text() +
+               "; make one of these parameters with init",
+           at);
     const tensor<T, 1> move = settled(sub(x, s.point, at), at), turn = settled(sub(g, s.gradient, at), at);
     const tensor<T, 0> product = dot(move, turn, at);
     const tensor<bool, 0> kept = settled(bit_and(gt(s.step, 0, at), gt(product, 1e-10, at), at), at);

@@ -89,6 +89,7 @@ class muon {
     next.first = mapped(
         of_first, at,
         [&](bool here, const auto& m, const auto& by) {
+          detail::check_pair_of_leaves("optim::muon", m, by, at);
           const double b = here ? mu : b1;
           return settled(b * m + (1 - b) * by, at);
         },
@@ -96,6 +97,7 @@ class muon {
     next.second = mapped(
         of_second, at,
         [&](bool here, const auto& v, const auto& by) {
+          if (!here) detail::check_pair_of_leaves("optim::muon", v, by, at);
           const auto same = sinter::detail::evaluate(v, at);
           return here ? same : std::remove_cvref_t<decltype(same)>(settled(b2 * v + (1 - b2) * by * by, at));
         },
@@ -103,6 +105,7 @@ class muon {
     P moved = mapped(
         of_step, at,
         [&](bool here, const auto& x, const auto& m, const auto& v, const auto& by) {
+          detail::check_pair_of_leaves("optim::muon", x, m, at);
           const double w = decay.next(how_.others.weight_decay);
           return here ? along_matrix(x, m, by, rate, at)
                       : settled(x - detail::beside(rate_of_others, x, at) *

@@ -211,6 +211,34 @@ TEST_CASE("a cache: each step is attention over all places so far, in one specia
               1e-12);
 }
 
+TEST_CASE("a cache has no more places than its capacity") {
+  using cache2 = attention_cache<double, 2>;
+  const matrix x = normal<double>(make_key(1), 3, 2), y = normal<double>(make_key(2), 2, 2);
+  const auto grown = [](const cache2& c, const matrix& x) { return append(c, x, x); };
+  const cache2 full = grown(make_attention_cache<double>({4, 2}), x);
+  CHECK(full.length.item() == 3);
+  const auto text = error_of([&] { grown(full, y); });
+  CHECK(contains(text, "[append] the cache has 3 places of 4, and no room for 2 more; make a larger one"));
+  CHECK(contains(text, "attention_test.cpp:"));
+  CHECK(grown(full, tensor<double, 2>(slice<0>(y, 0, 1))).length.item() == 4);
+  CHECK(grown(full, tensor<double, 2>(slice<0>(y, 0, 0))).length.item() == 3);
+  // In a trace the length is not known: the last places are replaced.
+  for (const char* backend : {"reference", "cpu"})
+    for (const auto sizes : {dynamic::no, dynamic::yes}) {
+      const auto f = compile(grown, {.dynamic = sizes, .backend = backend});
+      cache2 c = f(full, y);
+      CHECK(c.length.item() == 4);
+      check_close(c.k.to_vector(), matrix(concat<0>(slice<0>(x, 0, 2), y)).to_vector(), 0);
+      c = f(c, y);
+      CHECK(c.length.item() == 4);
+    }
+  const auto many = [](const cache2& c, const matrix& y) {
+    return fori_loop(
+        0, 5, [&](tensor<std::int64_t, 0>, const cache2& c) { return append(c, y, y); }, c);
+  };
+  CHECK(compile(many)(full, y).length.item() == 4);
+}
+
 TEST_CASE("keys and values that grow by one place: two specialisations of an open axis") {
   using step = std::tuple<four, four, four>;
   const std::int64_t n = 40;
@@ -266,6 +294,17 @@ TEST_CASE("what attention refuses") {
   CHECK(contains(error_of([&] { attention(k, slice<0>(k, 0, 1), slice<0>(v, 0, 1)); }), "different leading extents"));
   const tensor<bool, 2> odd = ones<bool>(4, 7);
   CHECK(contains(error_of([&] { attention(k, k, v, masked(odd)); }), "(4, 7)"));
+  const four one = slice<2>(k, 0, 1);
+  const auto seen = [](const four& q, const four& k, const four& v, const tensor<bool, 2>& m) {
+    return attention(q, k, v, masked(m));
+  };
+  const char* const larger = "[attention] the mask is (4, 7), which does not broadcast to the scores, (2, 3, 1, 7)";
+  CHECK(contains(error_of([&] { seen(one, k, v, odd); }), larger));
+  CHECK(contains(error_of([&] { compile(seen, {.dynamic = dynamic::yes})(one, k, v, odd); }), larger));
+  CHECK(contains(error_of([&] {
+                   attention(one, k, v, scored([](auto s, auto, auto, auto, auto) { return s + ones<double>(4, 1); }));
+                 }),
+                 "[attention] what `scored` gives is (2, 3, 4, 7), which does not broadcast"));
   const auto cache = make_attention_cache<double>({2, 3, 8, 3}, 6);
   CHECK(contains(error_of([&] { append(cache, q, q); }),
                  "[append] k of (2, 4, 5, 3) does not fit a cache of (2, 3, 8, 3)"));
@@ -274,4 +313,12 @@ TEST_CASE("what attention refuses") {
   CHECK(contains(error_of([&] { attention(q, cache); }), "[attention] the heads of q are no multiple"));
   CHECK(contains(error_of([] { make_attention_cache<float>({-1, 3}); }), "[make_attention_cache]"));
   CHECK(contains(error_of([&] { rotary(k); }), "[rotary] the last axis has 3 features"));
+  const matrix few = ones<double>(1, 4);
+  const char* const more = "[rotary] positions are (5,), x is (1, 4); they broadcast to its extents but the last";
+  CHECK(contains(error_of([&] { rotary(few, arange<std::int64_t>(5)); }), more));
+  CHECK(contains(error_of([&] {
+                   compile([](const matrix& x, const tensor<std::int64_t, 1>& p) { return rotary(x, p); })(
+                       few, arange<std::int64_t>(5));
+                 }),
+                 more));
 }

@@ -188,6 +188,31 @@ TEST_CASE("from_span copies") {
   CHECK(ops::contains(text, "[from_span] 4 elements do not fill shape (2, 3)"));
 }
 
+TEST_CASE("from_span infers one extent") {
+  const std::vector<std::int64_t> v{1, 2, 3, 4, 5, 6};
+  CHECK(from_span(v, 1, -1).shape() == index_array<2>{1, 6});
+  CHECK(from_span(v, -1).shape() == index_array<1>{6});
+  CHECK(from_span(v, -1, 2, device::cpu()).shape() == index_array<2>{3, 2});
+  CHECK(from_span(v, std::array{3, -1}).to_vector() == v);
+  CHECK(from_span(std::vector<float>{}, -1, 3).shape() == index_array<2>{0, 3});
+  const std::vector<bool> flags{true, false, true, true};
+  const tensor<bool, 2> b = from_span(flags, -1, 2);
+  CHECK(b.to_vector() == flags);
+  CHECK(from_span(flags, index_array<2>{2, -1}).shape() == index_array<2>{2, 2});
+  CHECK(from_span(flags, device::cpu()).numel() == 4);
+  const auto says = [](const char* what, const auto& f) {
+    const std::string text = ops::error_of(f);
+    CHECK_MESSAGE(ops::contains(text, what), text);
+    CHECK(ops::contains(text, "factories_test.cpp:"));
+  };
+  says("[from_span] 6 elements do not fill shape (4, -1): no extent fits in place of -1", [&] { from_span(v, 4, -1); });
+  says("[from_span] 6 elements do not fill shape (-1, -1): more than one extent is -1", [&] { from_span(v, -1, -1); });
+  says("[from_span] 6 elements do not fill shape (0, -1)", [&] { from_span(v, 0, -1); });
+  says("[from_span] 6 elements do not fill shape (-1, -2): an extent is negative", [&] { from_span(v, -1, -2); });
+  says("[from_span] extents must not be negative; one is -2", [&] { from_span(v, -2, -3); });
+  says("[from_span] 4 elements do not fill shape (3, 1)", [&] { from_span(flags, 3, 1); });
+}
+
 TEST_CASE("from_external shares memory and releases it once") {
   int released = 0;
   float memory[] = {1, 2, 3, 4, 5, 6};

@@ -83,11 +83,32 @@ TEST_CASE("softmax of large magnitudes and infinities") {
       array{{3}, {-inf, inf, n}}, 0, [](const auto& v) { return logsumexp(v, axis<-1>); }, none);
 }
 
-TEST_CASE("rows of nothing have no softmax") {
+TEST_CASE("softmax over an empty axis is empty, what is one number of it an error") {
+  const auto all = [](const auto& f) {
+    using X = tensor<float, 2>;
+    const auto open = compile([&](const X& x) { return X(f(x)); }, {.dynamic = dynamic::yes, .backend = "reference"});
+    CHECK(open(ones<float>(3, 2)).numel() == 6);
+    for (const X& x : {X(zeros<float>(3, 0)), X(zeros<float>(0, 3)), X(zeros<float>(0, 0))}) {
+      CHECK(f(x).shape() == x.shape());
+      CHECK(f(x * 2.f + 1.f).shape() == x.shape());
+      CHECK(compile([&](const X& x) { return X(f(x)); })(x).shape() == x.shape());
+      CHECK(open(x).shape() == x.shape());
+      CHECK(grad([&](const X& x) { return sum(f(x)); })(x).shape() == x.shape());
+      CHECK(f(cast<f16>(x)).shape() == x.shape());
+      check_both(
+          array{{x.size(0), x.size(1)}, {}}, 0, [&](const auto& t) { return f(t); }, x);
+    }
+  };
+  all([](const auto& x) { return softmax(x); });
+  all([](const auto& x) { return softmax<0>(x); });
+  all([](const auto& x) { return log_softmax(x); });
+  all([](const auto& x) { return log_softmax(x, axis<0>); });
+  const tensor<float, dims{2, 0}> known;
+  static_assert(decltype(softmax(known))::static_shape == dims{2, 0});
   const auto x = zeros<float>(3, 0);
-  CHECK(ops::contains(ops::error_of([&] { (void)softmax(x); }), "[softmax] of nothing: axis 1 of (3, 0) is empty"));
-  CHECK(ops::contains(ops::error_of([&] { (void)log_softmax(x); }), "[log_softmax] of nothing"));
-  CHECK(softmax<0>(x).numel() == 0);
+  CHECK(ops::contains(ops::error_of([&] { (void)logsumexp(x, axis<1>); }), "[logsumexp] of nothing"));
+  CHECK(ops::contains(ops::error_of([&] { (void)max(x, axis<1>); }), "[max] of nothing"));
+  CHECK(ops::contains(ops::error_of([&] { (void)norm<norm_max>(x, axis<1>); }), "[norm] of nothing"));
 }
 
 TEST_CASE("halves are computed in f32 and rounded once") {

@@ -378,6 +378,38 @@ TEST_CASE("a C++ number is differentiated by as a tensor of rank 0") {
   CHECK(dy.to_vector() == doubles{9, 9});
 }
 
+TEST_CASE("a C++ number has the dtype of the function's parameter") {
+  using single = tensor<float, 0>;
+  const auto cube = [](const single& x) { return single(x * x * x); };
+  static_assert(std::is_same_v<decltype(grad(cube)(2.0)), single>);
+  CHECK(grad(cube)(2.0).item() == 12);
+  CHECK(grad(cube)(2).item() == 12);
+  CHECK(grad(grad(cube))(2.0).item() == 12);
+  CHECK(value_and_grad(cube)(2.0).first.item() == 8);
+  CHECK(grad([](real x) { return real(x * x); })(1.5f).item() == 3);
+  CHECK(grad([](const real& x) { return real(x * x); })(3).item() == 6);
+  CHECK(static_cast<float>(grad([](const tensor<f16, 0>& x) { return tensor<f16, 0>(x * x); })(2.0).item()) == 4);
+  CHECK(grad([](const auto& x) -> single { return x * x; })(2.f).item() == 4);
+  const auto [y, dy] = jvp(cube)(2.0, 1);
+  CHECK(y.item() == 8);
+  CHECK(dy.item() == 12);
+  CHECK(hvp(cube)(2.0, 1.0).item() == 12);
+  const auto [z, back] = vjp(cube)(2.0);
+  CHECK(back(1.0).item() == 12);
+  CHECK(linearize(cube)(2.0).second(2.0).item() == 24);
+  CHECK(jacobian(cube)(2.0).item() == 12);
+  const auto two = [](const single& x, const tensor<float, 1>& w, const single& b, int n) {
+    return single(sum(x * w) * b * float(n));
+  };
+  const auto [a, b] = grad<0, 2>(two)(2.0, tensor<float, 1>{1, 2}, 3, 2);
+  CHECK(a.item() == 18);
+  CHECK(b.item() == 12);
+  const auto compiled = compile([&](auto x) { return grad(cube)(x); });
+  CHECK(compiled(2.0).item() == 12);
+  CHECK(compiled(3.0).item() == 27);
+  CHECK(compiled.specialisations() == 1);
+}
+
 TEST_CASE("mistakes") {
   const auto message = [](auto&& f) {
     try {

@@ -94,6 +94,7 @@ SINTER_API handle broadcast(const handle& x, const dims& to, location at) {
                                    to.extent, to.rank, at);
     return of_node(id);
   }
+  op_shapes::demand("broadcast_to", op_shapes::broadcast_to(x.extents, to), at, {x.extents, to});
   dims strides(to.rank);
   for (int i = 0; i < to.rank; ++i) {
     const int j = i - (to.rank - x.extents.rank);

@@ -265,6 +265,19 @@ auto masked_softmax(const S& s, const Mask& mask, location at) {
   return mul(e, detail::evaluate(div(1, where(eq(total, T(0), at), T(1), total, at), at), at), at);
 }
 
+/// user_error for what does not broadcast to the scores.
+template <class X>
+void check_scores(const char* what, const X& x, const dims& scores, location at) {
+  if constexpr (is_given<X>) {
+    const dims d = to_dims(extents_of(x, at));
+    if (op_shapes::broadcast_to(d, scores).error)
+      fail("attention",
+           std::string(what) + " is " + text::shape(d) + ", which does not broadcast to the scores, " +
+               text::shape(scores),
+           at);
+  }
+}
+
 /// `length`: how many keys there are, a rank-0 tensor; no_option: all.
 template <class Q, class K, class V, class Length, class... O>
 auto attention_of(const Q& q, const K& k, const V& v, const Length& length, location at, const O&... options) {
@@ -299,12 +312,12 @@ auto attention_of(const Q& q, const K& k, const V& v, const Length& length, loca
     else return add(p.along(r - 2), p.keys() - p.queries(), at);
   }();
   const auto changed = [&]<class F>(const F& score) {
-    if constexpr (is_given<F>)
-      return detail::evaluate(
-          cast<element_of<std::remove_cvref_t<decltype(scores)>>>(
-              score.f(scores, p.batch(), p.along(r > 2 ? r - 3 : r - 2), place, p.along(r - 1)), at),
-          at);
-    else return scores;
+    if constexpr (!is_given<F>) return scores;
+    else {
+      const auto given = score.f(scores, p.batch(), p.along(r > 2 ? r - 3 : r - 2), place, p.along(r - 1));
+      check_scores("what `scored` gives", given, p.scores(), at);
+      return detail::evaluate(cast<element_of<std::remove_cvref_t<decltype(scores)>>>(given, at), at);
+    }
   };
   const auto known = [&] {
     if constexpr (is_given<Length>) return lt(p.along(r - 1), length, at);
@@ -313,6 +326,7 @@ auto attention_of(const Q& q, const K& k, const V& v, const Length& length, loca
   const auto mask = both(
       known, attention_mask(option_of<1>(options...), option_of<2>(options...), option_of<4>(options...), p, place, at),
       at);
+  check_scores("the mask", mask, p.scores(), at);
   constexpr bool plainly = !is_given<std::remove_cvref_t<decltype(mask)>> &&
                            !is_given<std::remove_cvref_t<decltype(option_of<3>(options...))>>;
   const auto weights = [&] {
@@ -343,8 +357,8 @@ auto attention(const Q& q, const K& k, const V& v, const A& a = {}, const B& b =
   }
 }
 
-/// Keys and values of places seen so far, of which there are `length`: tensors (…, heads, capacity, features) with room for
-/// more. A tree: it goes through compiled functions, where append writes into it if it is donated.
+/// Keys and values of places seen so far, of which there are `length`, at most the capacity: tensors (…, heads, capacity, features)
+/// with room for more. A tree: it goes through compiled functions, where append writes into it if it is donated.
 template <element T, int Rank = 4>
 struct attention_cache {
   tensor<T, Rank> k, v;
@@ -398,8 +412,9 @@ tensor<T, Rank> appended(const tensor<T, Rank>& all, const X& x, const tensor<st
 
 }  // namespace detail
 
-/// The cache with keys and values of some places more, k and v (…, heads, places, features). What there is no room for stands in
-/// the last places: compare cache.length with the capacity before. user_error where other extents differ.
+/// The cache with keys and values of some places more, k and v (…, heads, places, features). user_error where other extents differ, and
+/// eagerly where there is no room. In a trace, where the length is not known, what there is no room for stands in the last places, and
+/// the length is the capacity: compare them before.
 template <element T, int Rank, tensor_like K, tensor_like V>
 attention_cache<T, Rank> append(const attention_cache<T, Rank>& cache, const K& k, const V& v,
                                 location here = location::current()) {
@@ -408,9 +423,19 @@ attention_cache<T, Rank> append(const attention_cache<T, Rank>& cache, const K& 
     const dim places = detail::extents_of(k, at)[std::size_t(Rank - 2)];
     if (places != detail::extents_of(v, at)[std::size_t(Rank - 2)])
       fail("append", "k and v have different numbers of places", at);
+    const dim capacity = detail::extents_of(cache.k, at)[std::size_t(Rank - 2)];
+    if (!detail::tracing()) {
+      const std::int64_t before = cache.length.item(at);
+      if (before + places > capacity)
+        fail("append",
+             "the cache has " + std::to_string(before) + " places of " + capacity.text() + ", and no room for " +
+                 places.text() + " more; make a larger one with make_attention_cache",
+             at);
+    }
     auto next = detail::appended<T, Rank>(cache.k, detail::evaluate(k, at), cache.length, "k", at);
     auto values = detail::appended<T, Rank>(cache.v, detail::evaluate(v, at), cache.length, "v", at);
-    return {std::move(next), std::move(values), detail::evaluate(add(cache.length, places, at), at)};
+    return {std::move(next), std::move(values),
+            detail::evaluate(minimum(add(cache.length, places, at), capacity, at), at)};
   } else {
     return cache;
   }
@@ -457,12 +482,20 @@ auto turned(const X& x, const P& positions, const rotary_options& how, location 
   const dim features = wider.size(r - 1, at), half = features / 2;
   if (features % 2 != 0)
     fail("rotary", "the last axis has " + std::to_string(std::int64_t(features)) + " features; pairs of them turn", at);
+  const dims places = to_dims(extents_of(positions, at));
+  if (const dims rows = op_shapes::part(to_dims(wider.shape()), 0, r - 1); op_shapes::broadcast_to(places, rows).error)
+    fail("rotary",
+         "positions are " + text::shape(places) + ", x is " + text::shape(to_dims(wider.shape())) +
+             "; they broadcast to its extents but the last",
+         at);
   const double step = features == 0 ? 0.0 : -2.0 * std::log(how.base) / static_cast<double>(std::int64_t(features));
   const index_leaf<std::int64_t, dims{dyn}> pair({half}, 0);
-  const auto rate = evaluate(exp(mul(sinter::cast<W>(pair, at), formula_number{step}, at), at), at);
+  // In f32 an angle of many turns would be off by as many roundings.
+  const auto rate = evaluate(exp(mul(sinter::cast<double>(pair, at), formula_number{step}, at), at), at);
   const auto angle =
-      evaluate(mul(sinter::cast<W>(sinter::expand_dims<-1>(evaluate(positions, at), at), at), rate, at), at);
-  const auto c = evaluate(cos(angle, at), at), s = evaluate(sin(angle, at), at);
+      evaluate(mul(sinter::cast<double>(sinter::expand_dims<-1>(evaluate(positions, at), at), at), rate, at), at);
+  const auto c = evaluate(sinter::cast<W>(cos(angle, at), at), at);
+  const auto s = evaluate(sinter::cast<W>(sin(angle, at), at), at);
   const auto part = [&](bool second) {
     return how.interleaved ? tensor<W, r>(sinter::slice<-1>(wider, second ? 1 : 0, to_end, 2, at))
                            : tensor<W, r>(second ? sinter::slice<-1>(wider, half, to_end, 1, at)
@@ -484,7 +517,8 @@ auto turned(const X& x, const P& positions, const rotary_options& how, location 
 }  // namespace detail
 
 /// Pairs of features turned by their place · base^(-2i / features) (Su et al., 2021): x (…, places, features), positions integers that
-/// broadcast against its extents but the last. Floating dtypes; user_error for an odd extent of features.
+/// broadcast to its extents but the last. Floating dtypes; angles are in f64. user_error for an odd extent of features, and for
+/// positions of other extents.
 template <tensor_like X, tensor_like P>
 auto rotary(const X& x, const P& positions, const rotary_options& how = {}, location where = location::current()) {
   if constexpr (detail::check_rotary<X, P>()) return detail::turned(x, positions, how, where.in("rotary"));

@@ -1,11 +1,14 @@
 // front/functions/factories.hpp: tensors from extents, ranges and foreign memory. While tracing, values become nodes.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
 #include <iterator>
+#include <memory>
 #include <span>
+#include <vector>
 
 #include "../evaluate/evaluate.hpp"
 #include "pointwise.hpp"
@@ -307,9 +310,25 @@ tensor<T, Shape> eye(detail::target where = {}, location at = location::current(
 
 namespace detail {
 
+/// Extents of which one may be -1, the one that so many elements leave over.
+template <std::size_t R>
+std::array<dim, R> filled_extents(std::size_t size, const std::array<dim, R>& extents, location at) {
+  if (std::find(extents.begin(), extents.end(), dim(dyn)) == extents.end()) return extents;
+  const dims all{static_cast<std::int64_t>(size)};
+  const auto r = op_shapes::reshape(all, to_dims(extents));
+  if (r.error)
+    fail("from_span",
+         std::to_string(size) + " elements do not fill shape " + shape_text(extents) + ": " + r.error + "; " + r.hint,
+         at);
+  std::array<dim, R> out;
+  std::copy(r.shape.begin(), r.shape.end(), out.begin());
+  return out;
+}
+
 template <class T, dims Shape>
-tensor<T, Shape> copy_from(const T* data, std::size_t size, const index_array<Shape.rank>& extents, target where,
+tensor<T, Shape> copy_from(const T* data, std::size_t size, const index_array<Shape.rank>& given, target where,
                            location at) {
+  const index_array<Shape.rank> extents = filled_extents(size, given, at);
   if (static_cast<std::size_t>(checked_numel("from_span", to_dims(extents), sizeof(T), at)) != size)
     fail("from_span", std::to_string(size) + " elements do not fill shape " + shape_text(extents), at);
   storage memory = copied(data, {}, resolve("from_span", where, at), size * sizeof(T));
@@ -318,13 +337,27 @@ tensor<T, Shape> copy_from(const T* data, std::size_t size, const index_array<Sh
   return access::make<T, Shape>(std::move(memory), first, extents, row_major_strides(extents));
 }
 
+template <dims Shape>
+tensor<bool, Shape> copy_of_flags(const std::vector<bool>& flags, const index_array<Shape.rank>& extents, target where,
+                                  location at) {
+  const auto each = std::make_unique<bool[]>(flags.size());
+  std::copy(flags.begin(), flags.end(), each.get());
+  return copy_from<bool, Shape>(each.get(), flags.size(), extents, where, at);
+}
+
 template <class Range>
 using range_element = std::remove_cvref_t<decltype(*std::data(std::declval<const Range&>()))>;
+/// A contiguous range of something that is no dtype.
+template <class Range>
+concept range_of_others = requires(const Range& r) {
+  std::size(r);
+  requires !element<range_element<Range>>;
+};
 
 }  // namespace detail
 
-/// A copy of a contiguous range of the host in row-major order: `from_span(v, 3, 4)`, `from_span(v, 3, 4, device::cuda(0))`.
-/// user_error when the sizes differ.
+/// A copy of a contiguous range of the host in row-major order: `from_span(v, 3, 4)`, `from_span(v, 3, 4, device::cuda(0))`. One
+/// extent may be -1: what the others leave over. user_error when the sizes differ.
 template <class Range, class... I>
 requires(element<detail::range_element<Range>>&& detail::extents_then_device<I...>) auto from_span(
     const Range& range, detail::extent_here first, I... rest) {
@@ -347,11 +380,29 @@ auto from_span(const Range& range, detail::target where = {}, location at = loca
 }
 
 /// Of std::vector<bool>, which has no elements in memory, and of what to_vector() gives of flags.
-template <std::same_as<std::vector<bool>> Flags, class... Extents>
-auto from_span(const Flags& flags, const Extents&... extents) {
-  const auto each = std::make_unique<bool[]>(flags.size());
-  std::copy(flags.begin(), flags.end(), each.get());
-  return from_span(std::span<const bool>(each.get(), flags.size()), extents...);
+template <std::same_as<std::vector<bool>> Flags, class... I>
+requires detail::extents_then_device<I...>
+auto from_span(const Flags& flags, detail::extent_here first, I... rest) {
+  return detail::copy_of_flags<detail::count_dims<I...>>(flags, detail::extents_from(first, rest...),
+                                                         detail::target_from(rest...), first.at);
+}
+template <std::same_as<std::vector<bool>> Flags, extent_like I, std::size_t R>
+auto from_span(const Flags& flags, const std::array<I, R>& extents, detail::target where = {},
+               location at = location::current()) {
+  return detail::copy_of_flags<detail::of_rank<R>>(flags, detail::as_extents(extents), where, at);
+}
+template <std::same_as<std::vector<bool>> Flags>
+auto from_span(const Flags& flags, detail::target where = {}, location at = location::current()) {
+  return detail::copy_of_flags<dims(1)>(flags, {static_cast<std::int64_t>(flags.size())}, where, at);
+}
+template <detail::range_of_others Range, class... Extents>
+tensor<float, 0> from_span(const Range&, const Extents&...) {
+  static_assert(
+      element<detail::range_element<Range>>,
+      "sinter: [from_span] the range's elements are of no dtype: these are float, double, f16, bf16, f8_e4m3, "
+      "f8_e5m2, bool, std::int8_t to std::int64_t and std::uint8_t to std::uint64_t; copy a range of char to "
+      "std::vector<std::uint8_t>, or std::int8_t");
+  return {};
 }
 
 /// A tensor over foreign memory, which is not copied: row-major elements at `data`, which `deleter(data)` releases when the

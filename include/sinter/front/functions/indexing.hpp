@@ -13,12 +13,12 @@ namespace sinter {
 
 namespace detail {
 
-/// False after the compile-time error that I is no index to the function Name.
-template <class Name, class I>
+/// False after the compile-time error that I is no index to the function Name; of labels and starts a bool is no mask.
+template <class Name, class I, bool Masks = true>
 constexpr bool check_index_dtype() {
   constexpr dtype index = dtype_of<typename I::value_type>;
   if constexpr (index == dtype::i32 || index == dtype::i64) return true;
-  else return Name::template refuse<fault::index>();
+  else return Name::template refuse < Masks && is_bool(index) ? fault::mask : fault::index > ();
 }
 
 /// Concrete indices in row-major order; user_error for one outside [0, extent), naming it and its place. `from_end`: those from
@@ -98,7 +98,7 @@ namespace detail {
 /// one_hot with the classes as a static shape, Classes, and as the number that it fits.
 template <class T, dims Classes, class I>
 auto one_hot_of(const I& index, dim n, location at) {
-  check_index_dtype<named::one_hot, I>();
+  check_index_dtype<named::one_hot, I, false>();
   constexpr bool room = I::rank < max_rank;
   static_assert(room, "sinter: [one_hot] the result would have more than 12 axes");
   if constexpr (!room) {

@@ -25,6 +25,11 @@ auto in_rows(const char* op, engine::row_map f, const X& x, int axis, double eps
   return nodes();
 }
 
+template <class Y>
+bool is_empty(const Y& y, int axis) {
+  return y.shape()[static_cast<std::size_t>(axis)] == 0;
+}
+
 template <int Axis, class X>
 auto softmax_over(const X& x, location at) {
   if constexpr (takes_floats<named::softmax, X>()) {
@@ -32,6 +37,7 @@ auto softmax_over(const X& x, location at) {
     const auto& wider = wide(x, at);
     return in_rows<element_of<X>>("softmax", engine::row_map::softmax, wider, axes[0], 0, at, [&] {
       const auto y = detail::evaluate(wider, at);
+      if (is_empty(y, axes[0])) return narrow<element_of<X>>(y, at);
       const auto e = detail::evaluate(exp(shifted<axes>(y, "softmax", at), at), at);
       const auto part = detail::evaluate(div(1, sum_over<axes, true>(e, at), at), at);
       return narrow<element_of<X>>(mul(e, part, at), at);
@@ -48,6 +54,7 @@ auto log_softmax_over(const X& x, location at) {
     const auto& wider = wide(x, at);
     return in_rows<element_of<X>>("log_softmax", engine::row_map::log_softmax, wider, axes[0], 0, at, [&] {
       const auto y = detail::evaluate(wider, at);
+      if (is_empty(y, axes[0])) return narrow<element_of<X>>(y, at);
       const auto z = shifted<axes>(y, "log_softmax", at);
       return narrow<element_of<X>>(sub(z, log(sum_over<axes, true>(exp(z, at), at), at), at), at);
     });
@@ -121,6 +128,13 @@ tensor<T, dims{}> cross_entropy_of(const X& logits, const Labels& labels, locati
   return narrow<T>(mean_over<all_rows, false>(loss, at), at);
 }
 
+/// user_error, of at.op, where an element of one operand would meet several of another, and the other way round.
+template <class... X>
+void check_paired(location at, const X&... operands) {
+  const std::initializer_list<dims> all{to_dims(extents_of(operands, at))...};
+  op_shapes::demand(at.op, op_shapes::paired(all), at, all);
+}
+
 template <class Y>
 inline constexpr axis_list last_axis = op_shapes::normalize({-1}, Y::rank);
 
@@ -150,7 +164,7 @@ auto unit_rms(const Y& y, double eps, location at) {
 }  // namespace detail
 
 /// exp(x) / sum(exp(x)) along an axis, the last by default, relative to the maximum. Floating dtypes; f16 and bf16 are
-/// computed in f32. A row of -inf gives NaN. user_error over an axis of extent 0.
+/// computed in f32. A row of -inf gives NaN. Over an axis of extent 0 the result is as empty as x.
 template <int Axis = -1, tensor_like X>
 auto softmax(const X& x, location at = location::current()) {
   return detail::softmax_over<Axis>(x, at);
@@ -160,7 +174,7 @@ auto softmax(const X& x, axis_t<A>, location at = location::current()) {
   return detail::softmax_over<A>(x, at);
 }
 
-/// log(softmax(x)), as x - max - log(sum(exp(x - max))); dtypes and errors are softmax's.
+/// log(softmax(x)), as x - max - log(sum(exp(x - max))); dtypes and empty axes as softmax's.
 template <int Axis = -1, tensor_like X>
 auto log_softmax(const X& x, location at = location::current()) {
   return detail::log_softmax_over<Axis>(x, at);
@@ -242,18 +256,20 @@ template <tensor_like X, tensor_like Labels>
 auto cross_entropy(const X& logits, const Labels& labels, location at = location::current()) {
   using T = typename X::value_type;
   using name = detail::named::cross_entropy;
-  if constexpr (!detail::takes_floats<name, X>() || !detail::check_index_dtype<name, Labels>())
+  if constexpr (!detail::takes_floats<name, X>() || !detail::check_index_dtype<name, Labels, false>())
     return tensor<T, dims{}>();
   else if constexpr (!detail::check_labels<X::static_shape, Labels::static_shape>()) return tensor<T, dims{}>();
   else return detail::cross_entropy_of<T>(logits, labels, at);
 }
 
-/// The mean of (a - b)² over all elements, floating dtypes; a and b broadcast.
+/// The mean of (a - b)² over all elements, floating dtypes. a and b broadcast to the shape of one of them; user_error where that is
+/// neither's.
 template <tensor_like A, tensor_like B>
 auto mse_loss(const A& a, const B& b, location where = location::current()) {
   using T = typename A::value_type;
   if constexpr (detail::takes_floats<detail::named::mse_loss, A, B>()) {
     const location at = where.in("mse_loss");
+    detail::check_paired(at, a, b);
     const auto d = sub(detail::wide(a, at), detail::wide(b, at), at);
     constexpr auto axes = op_shapes::all_axes(std::remove_cvref_t<decltype(d)>::rank);
     return detail::narrow<T>(detail::mean_over<axes, false>(mul(d, d, at), at), at);

@@ -68,6 +68,8 @@ SINTER_API handle search_rows(const handle& sorted, const handle& x, bool right,
 SINTER_API void check_fraction(const char* op, double q, double most, location at);
 /// user_error where an axis has no element.
 SINTER_API void check_some(const char* op, const dims& x, int axis, location at);
+/// user_error unless there is an id for each of x's rows.
+SINTER_API void check_ids(const char* op, const dims& x, const dims& ids, location at);
 SINTER_API dim checked_size(const char* op, dim size, location at);
 /// A number of bins or labels; user_error for more than a tensor has elements.
 SINTER_API std::int64_t checked_count(const char* op, std::int64_t n, location at);
@@ -385,8 +387,13 @@ auto weighed(const I& i, const W& weights, dim n, location at) {
 }
 
 template <class Name, class X, class I>
+void check_ids(const X& x, const I& ids, location at) {
+  check_ids(Name::text, to_dims(extents_of(x, at)), to_dims(extents_of(ids, at)), at);
+}
+
+template <class Name, class X, class I>
 constexpr bool check_segments() {
-  check_index_dtype<Name, I>();
+  check_index_dtype<Name, I, false>();
   static_assert(X::rank >= 1 && I::rank == 1, "sinter: [segment] ids have rank 1, an id for each row of x");
   static_assert(!is_bool(dtype_of<typename X::value_type>),
                 "sinter: [segment] takes numbers, not bool; cast with cast<T>(x)");
@@ -406,6 +413,7 @@ template <class Name, bool Largest, class X, class I>
 auto segment_extreme(const X& x, const I& ids, dim n, location at) {
   using T = typename X::value_type;
   constexpr dims shape = with_extent(X::static_shape, 0, dyn);
+  check_ids<Name>(x, ids, at);
   checked_size(Name::text, n, at);
   const handle h = untyped(x, at);
   dims column(X::rank), to = with_extent(h.extents, 0, n);
@@ -708,7 +716,7 @@ namespace detail {
 /// The labels in a row, and how many numbers are counted.
 template <class I, class Tally>
 auto tallied(const I& labels, bounded_labels bound, Tally tally, location at) {
-  check_index_dtype<named::bincount, I>();
+  check_index_dtype<named::bincount, I, false>();
   static_assert(I::rank == 1, "sinter: [bincount] labels have rank 1; flatten(x) gives that");
   const auto flat = flatten(labels, at);
   if (bound.size) return tally(flat, *bound.size);
@@ -739,11 +747,12 @@ auto bincount(const I& labels, const W& weights, bounded_labels bound = {}, loca
 }
 
 /// The sum of x's rows (axis 0) with each id, 0 to n - 1. Halves are added in f32. ids have rank 1, i32 or i64; rows of
-/// one outside [0, n) are left out. A segment without rows is 0.
+/// one outside [0, n) are left out. A segment without rows is 0. user_error unless there is an id for each row.
 template <tensor_like X, tensor_like I>
 auto segment_sum(const X& x, const I& ids, dim n, location where = location::current()) {
   const location at = where.in("segment_sum");
   if constexpr (detail::check_segments<detail::named::segment_sum, X, I>()) {
+    detail::check_ids<detail::named::segment_sum>(x, ids, at);
     return detail::row_sums<detail::named::segment_sum>(x, ids, n, at);
   } else {
     return x;
@@ -756,6 +765,7 @@ auto segment_prod(const X& x, const I& ids, dim n, location where = location::cu
   const location at = where.in("segment_prod");
   if constexpr (detail::check_segments<detail::named::segment_prod, X, I>()) {
     using T = typename X::value_type;
+    detail::check_ids<detail::named::segment_prod>(x, ids, at);
     detail::checked_size("segment_prod", n, at);
     const auto wider = detail::evaluate(detail::wide(x, at), at);
     using W = typename std::remove_cvref_t<decltype(wider)>::value_type;

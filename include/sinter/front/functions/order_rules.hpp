@@ -153,6 +153,11 @@ SINTER_API void check_some(const char* op, const dims& x, int axis, location at)
          at);
 }
 
+SINTER_API void check_ids(const char* op, const dims& x, const dims& ids, location at) {
+  if (x[0] != ids[0])
+    fail(op, "x is " + text::shape(x) + ", ids are " + text::shape(ids) + "; give an id for each row of x", at);
+}
+
 SINTER_API dim checked_size(const char* op, dim size, location at) {
   if (size < 0) fail(op, "the size " + size.text() + " is negative; give 0 or more", at);
   if (!size.is_symbolic()) checked_count(op, size.bits, at);

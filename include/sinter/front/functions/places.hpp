@@ -278,7 +278,7 @@ tensor<std::int64_t, 1> stacked_starts(const tensor<std::int64_t, dims{}> (&star
 template <tensor_like X, tensor_like I, std::size_t R>
 auto dynamic_slice(const X& x, const I& starts, const dim (&sizes)[R], location where = location::current()) {
   const location at = where.in("dynamic_slice");
-  detail::check_index_dtype<detail::named::dynamic_slice, I>();
+  detail::check_index_dtype<detail::named::dynamic_slice, I, false>();
   constexpr bool fits = int(R) == X::rank && I::rank == 1;
   static_assert(fits, "sinter: [dynamic_slice] takes starts (one axis) and sizes, one for each axis of the tensor");
   if constexpr (fits)
@@ -297,7 +297,7 @@ template <tensor_like X, tensor_like U, tensor_like I>
 auto dynamic_update_slice(const X& x, const U& update, const I& starts, location where = location::current()) {
   const location at = where.in("dynamic_update_slice");
   using name = detail::named::dynamic_update_slice;
-  detail::check_index_dtype<name, I>();
+  detail::check_index_dtype<name, I, false>();
   if constexpr (dtype_of<typename X::value_type> != dtype_of<typename U::value_type>)
     detail::refuse_for<name, detail::fault::dtypes, X>();
   constexpr bool fits = U::rank == X::rank && I::rank == 1;

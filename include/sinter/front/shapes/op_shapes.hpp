@@ -86,6 +86,23 @@ constexpr outcome broadcast(const dims& a, const dims& b) {
   return {d};
 }
 
+/// Whether a has the shape that it and b broadcast to. An open extent is no 1.
+constexpr bool covers(const dims& a, const dims& b) {
+  for (int i = 1; i <= b.rank; ++i)
+    if (i > a.rank || (a[a.rank - i].bits == 1 && b[b.rank - i].bits != 1)) return false;
+  return true;
+}
+
+/// Of operands whose elements belong together: of two that do not agree only one may be repeated.
+constexpr outcome paired(std::initializer_list<dims> operands) {
+  for (const dims& a : operands) {
+    bool all = true;
+    for (const dims& b : operands) all = all && covers(a, b);
+    if (all) return {a};
+  }
+  return refuse("no operand has the shape that they broadcast to", "reshape one, or repeat one with broadcast_to");
+}
+
 constexpr outcome reduce(const dims& x, const axis_list& axes, bool keep) {
   dims d;
   for (int i = 0; i < x.rank; ++i) {

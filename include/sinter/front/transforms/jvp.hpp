@@ -62,6 +62,11 @@ using valued = typename value_in<Aux, R>::type;
 /// The function that jvp returns.
 template <class Indexes, class F, bool Aux = false>
 class pushed_forward {
+  template <class... Args>
+  static constexpr bool has_other_numbers(type_list<Args...>) {
+    return takes_other_numbers<Indexes, F, Args...>();
+  }
+
  public:
   pushed_forward(F f, location where) : f_(std::move(f)), where_(where) {}
 
@@ -74,8 +79,20 @@ class pushed_forward {
                      typename parts::places{}, typename parts::tangent_places{},
                      std::forward_as_tuple(std::forward<All>(all)...));
   }
+  template <class... All>
+  requires(has_other_numbers(typename with_tangents<Indexes, All...>::types::first_type{})) auto operator()(
+      All&&... all) const {
+    using parts = with_tangents<Indexes, All...>;
+    return with_tensors(typename parts::types::first_type{}, typename parts::places{}, typename parts::tangent_places{},
+                        std::forward_as_tuple(std::forward<All>(all)...));
+  }
 
  private:
+  template <class... Args, std::size_t... I, std::size_t... J, class All>
+  auto with_tensors(type_list<Args...>, std::index_sequence<I...>, std::index_sequence<J...>, All&& all) const {
+    return (*this)(as_other_dtype<other_dtype_t<Indexes, F, I, Args...>>(std::get<I>(std::move(all)), where_)...,
+                   std::get<sizeof...(I) + J>(std::move(all))...);
+  }
   template <class Arg, class V>
   static constexpr bool fits() {
     return fits_tree<Arg, decltype(passed_tangent<Arg>(std::declval<V>()))>();

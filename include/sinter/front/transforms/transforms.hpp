@@ -43,6 +43,10 @@ class differentiated {
     static_assert(facts::returns, "[grad] the function must return a rank-0 floating tensor; it returns nothing");
     if constexpr (facts::compiles) return run(std::index_sequence_for<Args...>{}, std::forward<Args>(args)...);
   }
+  template <class... Args>
+  requires(takes_other_numbers<Indexes, F, Args...>()) auto operator()(Args&&... args) const {
+    return with_other_numbers<Indexes, F>(where_, *this, std::forward<Args>(args)...);
+  }
 
  private:
   template <std::size_t... I, class... Args>
@@ -101,7 +105,7 @@ struct function_within<differentiated<Indexes, Value, Aux, F>> : function_within
 /// The function that returns f's result and its gradient: `auto [l, g] = value_and_grad(loss)(params, x, y)`.
 /// `Index` is the argument to differentiate with respect to, the first unless told; the gradient is a tree of that argument's
 /// type. Of several, value_and_grad<0, 2>(f), it is a tuple of such trees. Integer and bool tensors in it give zeros, numbers and
-/// flags are passed on; a floating C++ number that is differentiated by is a tensor of rank 0: grad(f)(2.0). Only the argument varies: tensors that f
+/// flags are passed on; a C++ number that is differentiated by is a tensor of rank 0, of the dtype that f has there: grad(f)(2.0). Only the argument varies: tensors that f
 /// captures are constants. f must return a rank-0 floating tensor. Inside compile() it becomes part of the graph;
 /// outside it is traced and run at each call, with kernels kept by structure; an index out of range is a user_error then.
 // clang-format off

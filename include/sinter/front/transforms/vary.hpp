@@ -68,6 +68,80 @@ auto passed(T&& x) {
   else if constexpr (!Varies && is_number<value>) return value(x);
   else return settle_tree(std::forward<T>(x));
 }
+/// Which dtypes the numbers among a call's arguments that vary have in F.
+template <class Indexes, class F, class... Args>
+class numbers_in {
+  using inner = typename function_within<F>::type;
+  template <std::size_t I>
+  using given = std::remove_cvref_t<std::tuple_element_t<I, std::tuple<Args...>>>;
+  template <class T>
+  static constexpr bool is_whole = std::is_integral_v<T> && !std::is_same_v<T, bool>;
+  template <std::size_t I>
+  static constexpr bool is_one = varies(Indexes{}, I) &&
+                                 (is_floating_scalar<given<I>> || is_number<given<I>> || is_whole<given<I>>);
+
+  /// Whether F has this as argument At.
+  template <class T, std::size_t At, std::size_t... I>
+  static constexpr bool takes(std::index_sequence<I...>) {
+    return is_viable<inner,
+                     std::conditional_t<I == At, T, std::conditional_t<is_one<I>, any_scalar_tensor, given<I>>>...>();
+  }
+  template <class T, std::size_t At>
+  static constexpr bool takes() {
+    return takes<T, At>(std::index_sequence_for<Args...>{});
+  }
+  /// Whether F has it as a tensor of the number's own dtype, or as no tensor at all.
+  template <std::size_t At>
+  static constexpr bool as_it_is() {
+    using x = given<At>;
+    if constexpr (is_whole<x>) return takes<any_integer, At>() || !takes<any_scalar_tensor, At>();
+    else if constexpr (is_number<x>) return takes<tensor<typename x::value_type, dims{}>, At>();
+    else return takes<tensor<x, dims{}>, At>();
+  }
+  template <std::size_t At, class T, class... More>
+  static constexpr auto first_of() {
+    if constexpr (takes<tensor<T, dims{}>, At>()) return std::type_identity<T>{};
+    else if constexpr (sizeof...(More) > 0) return first_of<At, More...>();
+    else return std::type_identity<void>{};
+  }
+
+ public:
+  /// The dtype of argument At, where it is another than the number's own; else void.
+  template <std::size_t At>
+  static constexpr auto other() {
+    if constexpr (!is_one<At>) return std::type_identity<void>{};
+    else if constexpr (!fixed_function<inner> && std::is_final_v<inner>) return std::type_identity<void>{};
+    else if constexpr (as_it_is<At>()) return std::type_identity<void>{};
+    else return first_of<At, double, float, bf16, f16>();
+  }
+};
+template <class Indexes, class F, std::size_t At, class... Args>
+using other_dtype_t = typename decltype(numbers_in<Indexes, F, Args...>::template other<At>())::type;
+
+/// Whether some number varies that F has as a tensor of another dtype.
+template <class Indexes, class F, class... Args>
+constexpr bool takes_other_numbers() {
+  return []<std::size_t... I>(std::index_sequence<I...>) {
+    return (... || !std::is_void_v<other_dtype_t<Indexes, F, I, Args...>>);
+  }
+  (std::index_sequence_for<Args...>{});
+}
+/// A number as a tensor of dtype E; what is of void stays.
+template <class E, class T>
+decltype(auto) as_other_dtype(T&& x, location at) {
+  if constexpr (std::is_void_v<E>) return static_cast<T&&>(x);
+  else if constexpr (is_number<std::remove_cvref_t<T>>) return evaluate(sinter::cast<E>(x, at), at);
+  else return tensor<E, dims{}>(static_cast<E>(static_cast<double>(x)));
+}
+/// use(arguments...), such numbers as tensors of those dtypes.
+template <class Indexes, class F, class Use, class... Args>
+decltype(auto) with_other_numbers(location at, const Use& use, Args&&... args) {
+  return [&]<std::size_t... I>(std::index_sequence<I...>)->decltype(auto) {
+    return use(as_other_dtype<other_dtype_t<Indexes, F, I, Args...>>(static_cast<Args&&>(args), at)...);
+  }
+  (std::index_sequence_for<Args...>{});
+}
+
 template <class Indexes, class Places, class... Args>
 struct passed_types;
 template <class Indexes, std::size_t... I, class... Args>

@@ -125,6 +125,10 @@ class linearized {
     }
     if constexpr (facts::compiles) return checked(std::index_sequence_for<Args...>{}, std::forward<Args>(args)...);
   }
+  template <class... Args>
+  requires(takes_other_numbers<Indexes, F, Args...>()) auto operator()(Args&&... args) const {
+    return with_other_numbers<Indexes, F>(where_, *this, std::forward<Args>(args)...);
+  }
 
  private:
   template <std::size_t... I, class... Args>

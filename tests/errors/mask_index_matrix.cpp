@@ -1,0 +1,9 @@
+// expect: error
+// match: \[take\] a bool tensor is a mask, and no index: compress\(x, mask\).*where\(mask, x, y\)
+// lines: 20
+
+#include <sinter/sinter.hpp>
+
+using namespace sinter;
+
+auto wrong(tensor<float, 2> x, tensor<bool, 2> mask) { return x[mask]; }
