@@ -88,13 +88,14 @@ class rounding_bounds {
     series<ir::literal_array> moved;
     for (const auto* x : in) moved.push_back(*x);
     const double steps = step.kind == ir::opaque_kind::loop ? static_cast<double>(step.length.evaluate(sizes_)) : 100;
+    std::uint64_t source = std::uint64_t{id} << 8;
     for (auto& x : moved)
-      if (sample_ > 0 && is_float(x.type)) move(x, {}, 8 + 4 * std::sqrt(steps), unit_of(x.type), id);
+      if (sample_ > 0 && is_float(x.type)) move(x, {}, 8 + 4 * std::sqrt(steps), unit_of(x.type), ++source);
     series<const ir::literal_array*> of;
     for (const auto& x : moved) of.push_back(&x);
     auto results = ir::detail::opaque_results(n, of, ir::detail::is_picked(g_, g_.live(), id), sizes_);
     for (auto& x : results)
-      if (sample_ > 0 && is_float(x.type)) move(x, {}, 8 + 4 * std::sqrt(steps), unit_of(x.type), id);
+      if (sample_ > 0 && is_float(x.type)) move(x, {}, 8 + 4 * std::sqrt(steps), unit_of(x.type), ++source);
     steps_.emplace(id, std::move(results));
   }
 
@@ -134,17 +135,23 @@ class rounding_bounds {
     for (std::size_t i = 0; i < spread.size(); ++i) spread[i] = unit * rounding * total.f[i];
   }
 
-  /// Each element by up to spread[i] and so many units, at random.
-  void move(ir::literal_array& x, const series<double>& spread, double units, double unit, ir::node_id id) const {
-    std::uint64_t bits = 0x9e3779b97f4a7c15ull * (sample_ + 1) + id;
+  /// Each element by up to spread[i] and so many units, at random, both up and down. Of what two sources do to an element the signs
+  /// agree in a sample and differ in another, so that moves do not cancel in all of them: of 7 sources in a row.
+  void move(ir::literal_array& x, const series<double>& spread, double units, double unit, std::uint64_t source) const {
+    const std::uint64_t differs = (source % 7 + 1) << 1 >> (sample_ - 1) & 1;  // never in sample 1
     for (std::size_t i = 0; i < x.f.size(); ++i) {
-      bits ^= bits << 13, bits ^= bits >> 7, bits ^= bits << 17;
-      const double by = static_cast<double>(bits >> 12) * 0x1p-52;  // in [0, 1)
-      const double sign = bits & 1 ? 1 : -1;
+      const std::uint64_t element = mixed(source << 32 ^ i);
+      const double by = static_cast<double>(mixed(element + sample_) >> 12) * 0x1p-52;  // in [0, 1)
+      const double sign = (element & 1) == differs ? 1 : -1;
       double& v = x.f[i];
       if (vocabulary::isfinite(v))
         v += sign * (0.5 + by / 2) * ((spread.empty() ? 0 : spread[i]) + units * unit * std::fabs(v));
     }
+  }
+  static std::uint64_t mixed(std::uint64_t x) {
+    x = (x + 0x9e3779b97f4a7c15ull) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ x >> 29) * 0x94d049bb133111ebull;
+    return x ^ x >> 32;
   }
 
   const ir::graph& g_;
@@ -169,7 +176,10 @@ class judge {
   judge(const ir::graph& g, const arrays& known, std::span<const std::int64_t> sizes)
       : g_(g),
         exact_(g, known, sizes, 0),
-        moved_{{g, known, sizes, 1, &exact_}, {g, known, sizes, 2, &exact_}, {g, known, sizes, 3, &exact_}} {}
+        moved_{{g, known, sizes, 1, &exact_},
+               {g, known, sizes, 2, &exact_},
+               {g, known, sizes, 3, &exact_},
+               {g, known, sizes, 4, &exact_}} {}
   judge(const judge&) = delete;
   judge& operator=(const judge&) = delete;
 
@@ -180,7 +190,7 @@ class judge {
   difference compare(ir::node_id id, const ir::literal_array& got) {
     difference d;
     const ir::literal_array& want = exact_(id);
-    const ir::literal_array* moved[] = {&moved_[0](id), &moved_[1](id), &moved_[2](id)};
+    const ir::literal_array* moved[] = {&moved_[0](id), &moved_[1](id), &moved_[2](id), &moved_[3](id)};
     const bool floating = is_float(want.type);
     const std::size_t count = floating ? want.f.size() : want.i.size();
     for (std::size_t i = 0; i < count; ++i) {
@@ -231,7 +241,7 @@ class judge {
   }
 
   const ir::graph& g_;
-  rounding_bounds exact_, moved_[3];
+  rounding_bounds exact_, moved_[4];
 };
 
 }  // namespace sinter::engine::detail
