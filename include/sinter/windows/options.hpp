@@ -158,8 +158,8 @@ constexpr axis_window place_windows(dim extent, std::int64_t taps, std::int64_t 
   const dim room = extent + 2 * padding - w.reach();
   if (room < 0) return refuse("a window is larger than the padded image", "pad it, or take a smaller window");
   w.count = room / dim(step) + 1;
-  if (ceil_mode &&
-      room.is_symbolic()) {  // the same, where the only question is whether a last window begins in the image
+  if (ceil_mode && room.is_symbolic()) {
+    // The same, where the only question is whether a last window begins in the image.
     const dim last = (room + (step - 1)) / dim(step) * dim(step);
     const bool begins = last < extent + padding;
     w.count = last / dim(step) + (begins ? 1 : 0);

@@ -76,7 +76,8 @@ constexpr pool_plan plan_pool(const dims& x, const axis_list& spatial, const per
     }
     p.low[d] = v.low;
     p.high[d] = v.high;
-    if (v.high != v.low) p.hangs_over = true;
+    const dim over = v.high - v.low;
+    if (over.is_symbolic() || over != 0) p.hangs_over = true;
     p.result.shape[d] = v.count;
   }
   return p;

@@ -44,7 +44,7 @@ ir::literal_array drawn(dtype type, std::int64_t n, const function& f, unsigned 
   return x;
 }
 
-double held(dtype type, double x) {
+double rounded_to(dtype type, double x) {
   ir::literal_array one{type, {}, {x}, {}};
   ir::detail::round_elements(one);
   return one.f[0];
@@ -59,7 +59,7 @@ TEST_CASE("the exact value rounded once is never taken for a mistake") {
       for (const function& after : functions) {
         const auto x = drawn(type, n, before, 7);
         // Into the middle of what the second function takes.
-        const double scale = is_narrow(type) ? 0.25 : 0.0625, shift = held(type, (after.low + after.high) / 2);
+        const double scale = is_narrow(type) ? 0.25 : 0.0625, shift = rounded_to(type, (after.low + after.high) / 2);
         ir::graph g = chain(type, n, before, after, scale, shift);
         arrays known, wide;
         known.emplace(g.inputs[0], x);
@@ -73,9 +73,9 @@ TEST_CASE("the exact value rounded once is never taken for a mistake") {
         ir::detail::round_elements(got);
         judge reference(g, known, {});
         const difference d = reference.compare(g.outputs[0], got);
-        CAPTURE(ir::name(before.code));
-        CAPTURE(ir::name(after.code));
-        CAPTURE(dtype_name(type));
+        CAPTURE(std::string(ir::name(before.code)));
+        CAPTURE(std::string(ir::name(after.code)));
+        CAPTURE(std::string(dtype_name(type)));
         CAPTURE(d.got);
         CAPTURE(d.want);
         CHECK(!d.found);
@@ -94,7 +94,7 @@ TEST_CASE("a mistake of 128 units in the last place is found") {
     ir::literal_array got = reference.value(g.outputs[0]);
     for (double& v : got.f) v += std::ldexp(v, -17);
     const difference d = reference.compare(g.outputs[0], got);
-    CAPTURE(ir::name(before.code));
+    CAPTURE(std::string(ir::name(before.code)));
     CHECK(d.found);
   }
 }
