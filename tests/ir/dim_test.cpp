@@ -78,7 +78,6 @@ TEST_CASE("quotients that are equal have one form") {
   CHECK(floor_div(a * 3, 4) == a - floor_div(a + 3, 4));
   CHECK(floor_div(a * b, b * 2) == floor_div(a, 2));
   CHECK(floor_div(a + b - 1, b) == floor_div(a - 1, b) + 1);
-  CHECK((a - floor_div(a, 4) * 4 - 4 + floor_div(dim(4) - a, 4) * 4).upper_bound() <= 0);
   CHECK((a * a - 1).divided_by(a + 1) == a - 1);
   CHECK(((a + 1) * (b + 3) * floor_div(a, 2)).divided_by(b + 3) == (a + 1) * floor_div(a, 2));
 }

@@ -29,14 +29,12 @@ struct program {
   std::vector<message> initializers = {};
 };
 
-message floats_named(const std::string& name, const std::vector<float>& v) {
-  message t = message().number(1, v.size()).number(2, onnx_test::f32).text(8, name);
-  return t.text(9, std::string(reinterpret_cast<const char*>(v.data()), v.size() * sizeof(float)));
+template <class T>
+message values_named(const std::string& name, const std::vector<T>& v) {
+  return onnx_test::tensor(name, {static_cast<std::int64_t>(v.size())}, v);
 }
-message integers_named(const std::string& name, const std::vector<std::int64_t>& v) {
-  message t = message().number(1, v.size()).number(2, onnx_test::i64).text(8, name);
-  return t.text(9, std::string(reinterpret_cast<const char*>(v.data()), v.size() * sizeof(std::int64_t)));
-}
+message floats_named(const std::string& name, const std::vector<float>& v) { return values_named(name, v); }
+message integers_named(const std::string& name, const std::vector<std::int64_t>& v) { return values_named(name, v); }
 
 template <int R = 1>
 std::vector<float> elements(const dynamic_tensor& t) {
@@ -51,7 +49,7 @@ void check(const program& p) {
   CAPTURE(p.name);
   onnx_test::graph g;
   g.inputs = {onnx_test::value("x", onnx_test::f32, {"1", "1", "h", "w"})};
-  g.outputs = {onnx_test::value_of(1, "y", onnx_test::f32)};
+  g.outputs = {message().text(1, "y")};
   g.nodes = p.nodes;
   g.initializers = p.initializers;
   const std::string file = g.model();
