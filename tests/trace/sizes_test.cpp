@@ -69,6 +69,23 @@ TEST_CASE("what no algebra proves of two extents is a guard") {
   }
 }
 
+TEST_CASE("what is divided by a difference of extents is guarded, and not computed where that is not positive") {
+  using vector = tensor<float, 1>;
+  const auto f = compile(
+      [](vector x, vector y, vector z) {
+        return (slice<0>(x, 0, x.size(0) / (y.size(0) - 5)) * z + static_cast<float>(x.size(0) % (y.size(0) - 5)))
+            .eval();
+      },
+      {.dynamic = dynamic::yes, .backend = "reference"});
+  const auto at = [&](int n, int m, int k) { return f(arange<float>(n), ones<float>(m), ones<float>(k)); };
+  CHECK(at(12, 8, 4)(3) == 3);
+  CHECK(at(13, 7, 6)(5) == 6);
+  CHECK(at(29, 9, 7)(6) == 7);
+  CHECK(ops::contains(ops::error_of([&] { at(12, 5, 4); }), "0"));
+  CHECK(at(12, 2, 8)(7) == 7);  // 12 / -3 from the end
+  CHECK(at(12, 8, 4)(3) == 3);
+}
+
 TEST_CASE("a quotient or a remainder that becomes an integer leaves the size open") {
   const auto f = compile(
       [](matrix x) {
