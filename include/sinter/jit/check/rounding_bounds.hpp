@@ -135,10 +135,10 @@ class rounding_bounds {
     for (std::size_t i = 0; i < spread.size(); ++i) spread[i] = unit * rounding * total.f[i];
   }
 
-  /// Each element by up to spread[i] and so many units, at random, both up and down. Of what two sources do to an element the signs
-  /// agree in a sample and differ in another, so that moves do not cancel in all of them: of 7 sources in a row.
+  /// Each element by up to spread[i] and so many units, at random, both up and down. Whether two sources move an element the same way
+  /// differs between samples, so that moves do not cancel in all of them: of 7 sources in a row.
   void move(ir::literal_array& x, const series<double>& spread, double units, double unit, std::uint64_t source) const {
-    const std::uint64_t differs = (source % 7 + 1) << 1 >> (sample_ - 1) & 1;  // never in samples 1 and 5
+    const std::uint64_t differs = (source % 7 + 1) << 1 >> (sample_ - 1) & 1;  // never in sample 1
     for (std::size_t i = 0; i < x.f.size(); ++i) {
       const std::uint64_t element = mixed(source << 32 ^ i);
       const double by = static_cast<double>(mixed(element + sample_) >> 12) * 0x1p-52;  // in [0, 1)
@@ -159,7 +159,7 @@ class rounding_bounds {
   std::span<const std::int64_t> sizes_;
   unsigned sample_;
   rounding_bounds* exact_;  ///< sample 0: functions with effects run once
-  double reach_;            ///< how many times as far as rounding results are moved
+  double reach_;            ///< how many times as far as rounding results are moved; negative: the other way
   arrays made_;
   sorted_map<ir::node_id, series<ir::literal_array>> steps_;  ///< results of opaque nodes
 };
@@ -181,7 +181,9 @@ class judge {
                {g, known, sizes, 2, &exact_},
                {g, known, sizes, 3, &exact_},
                {g, known, sizes, 4, &exact_}},
-        far_{{g, known, sizes, 2, &exact_, 4}, {g, known, sizes, 5, &exact_, 4}} {}
+        far_{{g, known, sizes, 1, &exact_, 4},  {g, known, sizes, 1, &exact_, -4}, {g, known, sizes, 2, &exact_, 4},
+             {g, known, sizes, 2, &exact_, -4}, {g, known, sizes, 3, &exact_, 4},  {g, known, sizes, 3, &exact_, -4},
+             {g, known, sizes, 4, &exact_, 4},  {g, known, sizes, 4, &exact_, -4}} {}
   judge(const judge&) = delete;
   judge& operator=(const judge&) = delete;
 
@@ -239,20 +241,23 @@ class judge {
   }
 
  private:
-  /// Whether what is no matter of degree, an integer or that a number is finite, is as in `got` a little further away: moves of several
-  /// results hardly ever are all in one direction.
+  /// Whether what is no matter of degree, an integer or that a number is finite, is as in `got` a little further away, on either side.
   bool jumps_near(ir::node_id id, std::size_t i, const ir::literal_array& got) {
-    if (!is_float(got.type)) return far_[0](id).i[i] == got.i[i] || far_[1](id).i[i] == got.i[i];
     const auto finite = [&](const ir::literal_array& x) { return vocabulary::isfinite(x.f[i]); };
-    if (finite(got) == finite(exact_(id))) return false;
-    return finite(far_[0](id)) == finite(got) || finite(far_[1](id)) == finite(got);
+    const bool floating = is_float(got.type);
+    if (floating && finite(got) == finite(exact_(id))) return false;
+    for (auto& far : far_) {
+      const ir::literal_array& there = far(id);
+      if (floating ? finite(there) == finite(got) : there.i[i] == got.i[i]) return true;
+    }
+    return false;
   }
   static std::string element(const ir::literal_array& x, std::size_t i) {
     return is_float(x.type) ? text::number(x.f[i]) : std::to_string(x.i[i]);
   }
 
   const ir::graph& g_;
-  rounding_bounds exact_, moved_[4], far_[2];
+  rounding_bounds exact_, moved_[4], far_[8];
 };
 
 }  // namespace sinter::engine::detail
