@@ -82,6 +82,18 @@ TEST_CASE("many threads meet at a variable that was assigned anew") {
   }
 }
 
+TEST_CASE("a key assigned anew between calls draws anew, and one that is kept draws the same") {
+  const vec x{1, 2, 3, 4};
+  key k = make_key(7), other = k;
+  const auto f = compile([&](vec x) { return vec(x + uniform<float>(k, x.size(0))); });
+  const floats first = f(x).to_vector();
+  CHECK(f(x).to_vector() == first);
+  other = make_key(8);
+  k = make_key(9);
+  CHECK(f(x).to_vector() != first);
+  CHECK(f(x).to_vector() == vec(x + uniform<float>(make_key(9), 4)).to_vector());
+}
+
 TEST_CASE("a captured key is told once, wherever its numbers are drawn") {
   const vec x{1, 2, 3, 4};
   key k = make_key(7);
@@ -92,7 +104,9 @@ TEST_CASE("a captured key is told once, wherever its numbers are drawn") {
       f(vec{1, 2});
     });
     CHECK(count(said, "[sinter:warning]") <= 1);
-    return contains(said, "drawing: it captures a random key, so that every call draws the same numbers") &&
+    return contains(said,
+                    "drawing: it captures a random key: calls draw the same numbers as long as anything else holds "
+                    "that key, and one assigned in its place is traced anew") &&
            contains(said, "captures_test.cpp:");
   };
   CHECK(told([&](vec x) { return x + uniform<float>(k, x.size(0)); }));

@@ -142,6 +142,8 @@ inline bool hides_between(op code, double a, double ea, double b, double eb) {
       return ea > 0.5;
     case op::asin:
     case op::acos:
+    case op::atanh:
+    case op::erfinv:
       return std::fabs(a) > 1 && std::fabs(a) - 1.5 * ea <= 1;
     case op::div:
       return std::fabs(b) <= 1.5 * eb && eb > 0;

@@ -65,8 +65,55 @@ TEST_CASE("multiples of the divisor leave a quotient by a number") {
   CHECK(floor_div(a - 1, 2) + 1 == floor_div(a + 1, 2));
   CHECK(floor_div(a * 4 + b + 7, 4) == a + 1 + floor_div(b + 3, 4));
   CHECK(floor_div(a * 2 + 3, 2) == a + 1);
-  // The rest may be negative: it stays where it is.
-  CHECK(floor_div(a * 2 - b + 4, 2).text() == "((s0*2 - s1 + 4)/(2))");
+  CHECK(floor_div(a * 2 - b + 4, 2) == a + 2 - b + floor_div(b, 2));
+  CHECK(floor_div(a * 9 + 3, 6) == a + floor_div(a + 1, 2));
+}
+
+TEST_CASE("quotients that are equal have one form") {
+  CHECK(floor_div(floor_div(a, 2), 2) == floor_div(a, 4));
+  CHECK(floor_div(floor_div(a, b), 3) == floor_div(a, b * 3));
+  CHECK(floor_div(floor_div(a, 3), b) == floor_div(a, b * 3));
+  CHECK(floor_div(a + 1, 2) == a - floor_div(a, 2));
+  CHECK(floor_div(a - floor_div(a, 2), 2) == floor_div(a + 1, 4));
+  CHECK(floor_div(a * 3, 4) == a - floor_div(a + 3, 4));
+  CHECK(floor_div(a * b, b * 2) == floor_div(a, 2));
+  CHECK(floor_div(a + b - 1, b) == floor_div(a - 1, b) + 1);
+  CHECK((a * a - 1).divided_by(a + 1) == a - 1);
+  CHECK(((a + 1) * (b + 3) * floor_div(a, 2)).divided_by(b + 3) == (a + 1) * floor_div(a, 2));
+}
+
+TEST_CASE("what is 0 whatever the remainders are is known to be") {
+  CHECK(is_always_zero(floor_div(a + 2, 3) + floor_div(a + 1, 3) + floor_div(a, 3) - a));
+  CHECK(
+      is_always_zero((floor_div(a + 3, 4) + floor_div(a + 2, 4) + floor_div(a + 1, 4) + floor_div(a, 4)) * b - a * b));
+  CHECK(!is_always_zero(floor_div(a, 3) * 3 - a));
+  CHECK(!is_always_zero(floor_div(a, 2) - floor_div(b, 2)));
+  CHECK(!is_always_zero(floor_div(a + 2, 3) + floor_div(a + 1, 3) + floor_div(a, 3) - b));
+  CHECK(!is_always_zero(floor_div(a, b) * b - a));
+}
+
+TEST_CASE("random quotients are floors, of quotients too") {
+  std::mt19937 random(1);
+  const auto number = [&](int low, int high) {
+    return dim(low + static_cast<int>(random() % static_cast<unsigned>(high - low + 1)));
+  };
+  const auto floor_of = [](std::int64_t x, std::int64_t k) { return x / k - (x % k < 0); };
+  for (int i = 0; i < 4000; ++i) {
+    dim x = a * number(-5, 9) + b * number(-3, 5) + number(-9, 9);
+    if (random() % 3 == 0)
+      x += floor_div(a * number(0, 5) + b * number(0, 4) + number(0, 5), number(1, 6)) * number(-3, 3);
+    if (random() % 5 == 0) x += a * b * number(-2, 3);
+    const dim k = number(1, 12), inner = floor_div(x, k), more = a * number(-1, 2) + number(-3, 3), m = number(1, 6);
+    const dim outer = floor_div(inner + more, m);
+    for (int j = 0; j < 4; ++j) {
+      const std::int64_t at[] = {2 + static_cast<int>(random() % 30), 2 + static_cast<int>(random() % 30)};
+      const std::int64_t want = floor_of(x.evaluate(at), *k.number());
+      CHECK(inner.evaluate(at) == want);
+      CHECK(outer.evaluate(at) == floor_of(want + more.evaluate(at), *m.number()));
+      CHECK(outer.lower_bound() <= outer.evaluate(at));
+      CHECK(outer.upper_bound() >= outer.evaluate(at));
+    }
+  }
 }
 
 TEST_CASE("bounds hold for every binding from 2 up") {

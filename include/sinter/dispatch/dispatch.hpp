@@ -185,11 +185,13 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     const auto at = captured_key(t);
     if (!at) return;
     told_of_key_ = true;
-    logs::write("warning",
-                sinter::detail::located(
-                    how_.name + ": it captures a random key, so that every call draws the same numbers; pass "
-                                "the key as an argument, a new one to each call",
-                    *at));
+    logs::write(
+        "warning",
+        sinter::detail::located(
+            how_.name + ": it captures a random key: calls draw the same numbers as long as anything else holds that "
+                        "key, and one assigned in its place is traced anew, which is slow; pass the key as an "
+                        "argument, a new one to each call",
+            *at));
   }
 
   /// A specialisation that would accept the call if tests' ignored guards were not there.

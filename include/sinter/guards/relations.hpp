@@ -60,13 +60,13 @@ inline std::string unmet_relation(const size_layout& l, std::span<const argument
     if (symbols[k] * s.factor != above) return name(s.extents[0]) + " = " + s.in_symbols(static_cast<int>(k)).text();
   }
   const std::span<const std::int64_t> bound(symbols.data(), symbols.size());
-  for (const open_size& s : l.sizes)
-    if (s.derived && s.value.evaluate(bound) != extent(s.extents[0]))
-      return name(s.extents[0]) + " = " + s.value.text();
   for (const size_guard& g : l.guards) {
     const std::int64_t v = g.value.evaluate(bound);
     if ((g.positive ? v > 0 : v == 0) != g.holds) return text_of(g);
   }
+  for (const open_size& s : l.sizes)
+    if (s.derived && s.value.evaluate(bound) != extent(s.extents[0]))
+      return name(s.extents[0]) + " = " + s.value.text();
   return "the layout in memory";
 }
 

@@ -83,13 +83,14 @@ SINTER_API bool bind_sizes(const size_layout& layout, std::span<const argument> 
     if (sizes[k] * s.factor != above) return false;
   }
   const std::span<const std::int64_t> bound(sizes, layout.sizes.size());
-  for (std::size_t k = 0; derived && k < layout.sizes.size(); ++k)
-    if (const open_size& s = layout.sizes[k]; s.derived && s.value.evaluate(bound) != extent(s.extents[0]))
-      return false;
+  // Guards first, in their order: that a divisor is positive comes before what is divided by it.
   for (const size_guard& g : layout.guards) {
     const std::int64_t v = g.value.evaluate(bound);
     if ((g.positive ? v > 0 : v == 0) != g.holds) return false;
   }
+  for (std::size_t k = 0; derived && k < layout.sizes.size(); ++k)
+    if (const open_size& s = layout.sizes[k]; s.derived && s.value.evaluate(bound) != extent(s.extents[0]))
+      return false;
   return true;
 }
 

@@ -52,10 +52,10 @@ class dim {
   dim& operator*=(const dim& b) { return *this = *this * b; }
   constexpr bool operator==(const dim&) const = default;
 
-  /// The exact quotient, where every term divides by one monomial; nothing otherwise.
+  /// The exact quotient, where nothing is left over as polynomials; nothing otherwise.
   SINTER_API std::optional<dim> divided_by(const dim& d) const;
 
-  /// floor(a / b), for a ≥ 0 and b > 0.
+  /// floor(a / b), for b > 0, and a ≥ 0 where b is no number. Quotients of quotients are one; of ceilings by 2 none is left.
   SINTER_API friend dim floor_div(const dim& a, const dim& b);
 
   /// A number that no binding goes below, as far as the signs of the terms tell once each symbol is written as 2 and more, and
@@ -87,6 +87,9 @@ inline constexpr std::size_t sinter::held_within<sinter::ir::dim> = 2;
 namespace sinter::ir {
 
 SINTER_API dim floor_div(const dim& a, const dim& b);
+
+/// Whether d is 0 for every binding, which quotients by numbers may hide: (n + 2)/3 + (n + 1)/3 + n/3 - n.
+SINTER_API bool is_always_zero(const dim& d);
 
 /// Whether the value depends on the symbol s<index>.
 SINTER_API bool depends_on(const dim& d, int symbol);

@@ -79,6 +79,10 @@ class open_sizes : public sinter::detail::size_arithmetic {
  public:
   /// Makes numbers of them, in the graphs of the trace and in a node that is to be pushed. False when nothing changed.
   virtual bool give_up(attributes& of, const std::string& why, location where) = 0;
+  /// Whether a and b are equal in the call at hand: then the trace is for calls in which they are.
+  virtual bool agree(const dim& a, const dim& b, location where) = 0;
+  /// Of the dims that were found equal to d, the one that stands for all.
+  virtual dim unified(const dim& d) const = 0;
 };
 
 enum class opaque_kind : std::uint8_t {

@@ -135,22 +135,184 @@ SINTER_API bool divide_term(term& t, const term& by) {
   return true;
 }
 
-/// a as k·first + second for a number k: no term of second is a multiple of k, and it is not negative. Nothing if first is 0.
-inline std::optional<std::pair<dim, dim>> split_multiples(const dim& a, const dim& divisor) {
-  if (!divisor.is_number() || a.is_number()) return std::nullopt;
-  const std::int64_t k = *divisor.number();
-  polynomial multiples, rest;
-  const polynomial& p = *a.symbolic();
-  rest.constant = (p.constant % k + k) % k;
-  multiples.constant = (p.constant - rest.constant) / k;
+/// The term that no other of p exceeds: by degree, then by factors. Products keep this order.
+inline term leading(const polynomial& p) {
+  const term* most = nullptr;
+  const auto less = [](const auto& x, const auto& y) { return x->text < y->text; };
   for (const auto& [key, t] : p.terms) {
-    if (t.coefficient % k == 0) add_term(multiples, {t.coefficient / k, t.factors});
-    else add_term(rest, t);
+    const auto &x = t.factors, &y = most ? most->factors : t.factors;
+    if (!most || x.size() > y.size() ||
+        (x.size() == y.size() && std::lexicographical_compare(x.begin(), x.end(), y.begin(), y.end(), less)))
+      most = &t;
   }
-  if (multiples.constant == 0 && multiples.terms.empty()) return std::nullopt;
-  const dim left = interned(std::move(rest));
-  if (left.lower_bound() < 0) return std::nullopt;
-  return std::pair(interned(std::move(multiples)), left);
+  return most ? *most : term{p.constant, {}};
+}
+
+inline polynomial of_term(term t) {
+  polynomial p;
+  if (t.factors.empty()) p.constant = t.coefficient;
+  else add_term(p, std::move(t));
+  return p;
+}
+
+/// p / by, where nothing is left over.
+inline std::optional<polynomial> exact_quotient(polynomial p, const polynomial& by) {
+  constexpr int most_steps = 64;
+  const term divisor = leading(by);
+  polynomial out;
+  for (int step = 0; !p.terms.empty() || p.constant != 0; ++step) {
+    term t = leading(p);
+    if (step == most_steps || !divide_term(t, divisor)) return std::nullopt;
+    term away = t;
+    away.coefficient *= -1;
+    out = sum_of(std::move(out), of_term(std::move(t)));
+    p = sum_of(std::move(p), product_of(of_term(std::move(away)), by));
+  }
+  return out;
+}
+
+inline std::int64_t floor_of(std::int64_t a, std::int64_t k) { return a / k - (a % k < 0); }
+
+/// a as (dividend + rest·k) / k rounded down, where a quotient by a number k is a term, alone, and the others have none.
+struct whole_quotient {
+  dim dividend;
+  std::int64_t divisor = 1;
+};
+inline std::optional<whole_quotient> as_one_quotient(const polynomial& a) {
+  const atom* one = nullptr;
+  std::int64_t sign = 1;
+  for (const auto& [key, t] : a.terms)
+    for (const auto& f : t.factors) {
+      if (f->symbol >= 0) continue;
+      if (one || t.factors.size() != 1 || std::abs(t.coefficient) != 1 || !f->divisor.is_number()) return std::nullopt;
+      one = f.get();
+      sign = t.coefficient;
+    }
+  if (!one) return std::nullopt;
+  const dim k = one->divisor, rest = interned(a) - of_atom(*one) * dim(sign);
+  // -floor(e / k) is floor((k - 1 - e) / k).
+  const dim own = sign > 0 ? one->dividend : k - dim(1) - one->dividend;
+  return whole_quotient{own + rest * k, *k.number()};
+}
+
+/// The quotient that p is, as it is.
+inline const atom* lone_quotient(const polynomial& p) {
+  if (p.constant != 0 || p.terms.size() != 1) return nullptr;
+  const term& t = p.terms.begin()->second;
+  return t.coefficient == 1 && t.factors.size() == 1 && t.factors[0]->symbol < 0 ? t.factors[0].get() : nullptr;
+}
+
+/// floor(a / k) for a number k: coefficients below k, and of equal quotients one. What is left to be divided is not negative.
+inline dim quotient_by_number(const dim& a, std::int64_t k) {
+  constexpr std::int64_t most_divisor = std::int64_t{1} << 31;
+  if (const auto n = a.number()) return dim(floor_of(*n, k));
+  if (const auto in = as_one_quotient(*a.symbolic()); in && k < most_divisor && in->divisor < most_divisor)
+    return quotient_by_number(in->dividend, in->divisor * k);
+  if (const atom* const q = lone_quotient(*a.symbolic())) return floor_div(q->dividend, q->divisor * dim(k));
+  polynomial whole, left;
+  const polynomial& p = *a.symbolic();
+  whole.constant = floor_of(p.constant, k);
+  left.constant = p.constant - whole.constant * k;
+  std::int64_t common = k;
+  for (const auto& [key, t] : p.terms) {
+    const std::int64_t q = floor_of(t.coefficient, k), r = t.coefficient - q * k;
+    add_term(whole, {q, t.factors});
+    add_term(left, {r, t.factors});
+    common = std::gcd(common, r);
+  }
+  if (left.terms.empty()) return interned(std::move(whole));
+  if (common > 1) {
+    for (auto& [key, t] : left.terms) t.coefficient /= common;
+    left.constant /= common;
+    k /= common;
+  }
+  // floor(x / k) is -floor((k - 1 - x) / k): the form whose first coefficient is the smaller one.
+  const std::int64_t first = left.terms.begin()->second.coefficient;
+  const bool turned = 2 * first > k || (2 * first == k && 2 * left.constant > k - 1);
+  if (turned) {
+    left.constant = k - 1 - left.constant;
+    for (auto& [key, t] : left.terms) {
+      add_term(whole, {1, t.factors});
+      t.coefficient = k - t.coefficient;
+    }
+  }
+  atom q;
+  const dim dividend = interned(std::move(left));
+  q.text = "((" + dividend.text() + ")/(" + std::to_string(k) + "))";
+  q.dividend = dividend;
+  q.divisor = dim(k);
+  return interned(std::move(whole)) + of_atom(std::move(q)) * dim(turned ? -1 : 1);
+}
+
+/// a / b without a number, and without symbols, that all terms have in common: b is one term.
+inline void cancel(polynomial& a, term& b) {
+  std::int64_t common = std::gcd(b.coefficient, a.constant);
+  for (const auto& [key, t] : a.terms) common = std::gcd(common, t.coefficient);
+  term by{common, {}};
+  for (std::size_t i = 0; a.constant == 0 && i < b.factors.size(); ++i) {
+    term more = by;
+    more.factors.push_back(b.factors[i]);
+    const auto divides = [&](const auto& x) {
+      term t = x.second;
+      return divide_term(t, more);
+    };
+    if (b.factors[i]->symbol >= 0 && std::all_of(a.terms.begin(), a.terms.end(), divides)) by = std::move(more);
+  }
+  if (const auto less = exact_quotient(a, of_term(by)); less && divide_term(b, by)) a = *less;
+}
+
+/// floor(a / b), b no number: what is a multiple of one term b is a term of its own where the rest is not negative.
+inline dim quotient_by_sizes(const dim& a, const dim& b) {
+  polynomial dividend = expanded(a);
+  polynomial divisor = expanded(b);
+  if (divisor.terms.size() == 1 && divisor.constant == 0) {
+    term by = divisor.terms.begin()->second;
+    cancel(dividend, by);
+    divisor = of_term(by);
+    polynomial whole, left;
+    left.constant = dividend.constant;
+    for (const auto& [key, t] : dividend.terms) {
+      term q = t;
+      if (!divide_term(q, by)) add_term(left, t);
+      else whole = sum_of(std::move(whole), of_term(std::move(q)));
+    }
+    const bool some = whole.constant != 0 || !whole.terms.empty();
+    if (const dim rest = interned(left); some && rest.lower_bound() >= 0)
+      return interned(std::move(whole)) + floor_div(rest, interned(std::move(divisor)));
+  }
+  atom q;
+  q.dividend = interned(std::move(dividend));
+  q.divisor = interned(std::move(divisor));
+  if (q.divisor.is_number()) return floor_div(q.dividend, q.divisor);
+  if (const atom* const of = q.dividend.symbolic() ? lone_quotient(*q.dividend.symbolic()) : nullptr)
+    return floor_div(of->dividend, of->divisor * q.divisor);
+  q.text = "((" + q.dividend.text() + ")/(" + q.divisor.text() + "))";
+  return of_atom(std::move(q));
+}
+
+/// What a symbol of d has to be a multiple of, besides a number, for quotients by numbers to be exact in it; 0: too large.
+inline std::int64_t period_of(const dim& d, int symbol, std::int64_t most) {
+  std::int64_t all = 1;
+  if (!depends_on(d, symbol)) return all;
+  for (const auto& [key, t] : d.symbolic()->terms)
+    for (const auto& f : t.factors) {
+      if (f->symbol >= 0) continue;
+      std::int64_t own = std::lcm(period_of(f->dividend, symbol, most), period_of(f->divisor, symbol, most));
+      if (const auto k = f->divisor.number(); k && depends_on(f->dividend, symbol)) own *= *k > most ? 0 : *k;
+      all = std::lcm(all, own);
+      if (all > most || all == 0) return 0;
+    }
+  return all;
+}
+
+inline void add_symbols(sorted_map<int, std::int64_t>& to, const dim& d) {
+  if (!d.symbolic()) return;
+  for (const auto& [key, t] : d.symbolic()->terms)
+    for (const auto& f : t.factors) {
+      if (f->symbol >= 0) to.emplace(f->symbol, 1);
+      add_symbols(to, f->dividend);
+      add_symbols(to, f->divisor);
+    }
 }
 
 }  // namespace detail
@@ -177,37 +339,38 @@ SINTER_API std::optional<dim> dim::divided_by(const dim& d) const {
   if (d.is(0)) return std::nullopt;
   if (is_number() && d.is_number())
     return number_ % d.number_ == 0 ? std::optional(dim(number_ / d.number_)) : std::nullopt;
-  const detail::polynomial from = detail::expanded(*this), by = detail::expanded(d);
-  detail::term divisor{by.constant, {}};
-  if (!by.terms.empty()) {
-    if (by.constant != 0 || by.terms.size() != 1) return std::nullopt;
-    divisor = by.terms.begin()->second;
-  }
-  detail::polynomial divided;
-  detail::term constant{from.constant, {}};
-  if (from.constant != 0 && !detail::divide_term(constant, divisor)) return std::nullopt;
-  divided.constant = constant.coefficient;
-  for (const auto& [key, t] : from.terms) {
-    detail::term q = t;
-    if (!detail::divide_term(q, divisor)) return std::nullopt;
-    if (q.factors.empty()) divided.constant += q.coefficient;
-    else detail::add_term(divided, std::move(q));
-  }
-  return detail::interned(std::move(divided));
+  const auto quotient = detail::exact_quotient(detail::expanded(*this), detail::expanded(d));
+  return quotient ? std::optional(detail::interned(*quotient)) : std::nullopt;
 }
 
 SINTER_API dim floor_div(const dim& a, const dim& b) {
   if (const auto exact = a.divided_by(b)) return *exact;
-  if (a.is_number() && b.is_number()) {
-    ensure(*b.number() > 0, "floor_div by a positive number");
-    return dim(*a.number() / *b.number());
+  if (!b.is_number()) return detail::quotient_by_sizes(a, b);
+  ensure(*b.number() > 0, "floor_div by a positive number");
+  return detail::quotient_by_number(a, *b.number());
+}
+
+SINTER_API bool is_always_zero(const dim& d) {
+  constexpr std::int64_t most_cases = 1024;
+  if (d.is_number()) return d.is(0);
+  sorted_map<int, std::int64_t> periods;
+  detail::add_symbols(periods, d);
+  std::int64_t cases = 1;
+  for (auto& [symbol, period] : periods) {
+    period = detail::period_of(d, symbol, most_cases);
+    cases = detail::clamped_product(cases, period);
   }
-  if (const auto parts = detail::split_multiples(a, b)) return parts->first + floor_div(parts->second, b);
-  detail::atom q;
-  q.text = "((" + a.text() + ")/(" + b.text() + "))";
-  q.dividend = a;
-  q.divisor = b;
-  return detail::of_atom(std::move(q));
+  if (cases <= 1 || cases > most_cases) return false;
+  for (std::int64_t i = 0; i < cases; ++i) {
+    dim at = d;
+    std::int64_t rest = i;
+    for (const auto& [symbol, period] : periods) {
+      if (period > 1) at = substituted(at, symbol, dim::symbol(symbol) * dim(period) + dim(rest % period));
+      rest /= period;
+    }
+    if (!at.is(0)) return false;
+  }
+  return true;
 }
 
 namespace detail {

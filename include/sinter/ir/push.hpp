@@ -239,6 +239,32 @@ SINTER_API node_id push_pick(graph& g, node_id step, std::size_t k, location whe
   return g.push(op::pick, {step}, std::move(a), where);
 }
 
+namespace detail {
+
+/// Extents that were found equal become the same dims, of operands by a reshape. False when nothing changed.
+inline bool unify(graph& g, const open_sizes& sizes, series<node_id>& operands, attributes& attr, location where) {
+  bool changed = false;
+  const auto unified = [&](shape& extents) {
+    bool any = false;
+    for (auto& d : extents) {
+      const dim one = sizes.unified(d);
+      any |= one != d;
+      d = one;
+    }
+    changed |= any;
+    return any;
+  };
+  for (auto& id : operands) {
+    attributes to;
+    to.dims = g[id].extents;
+    if (unified(to.dims)) id = g.push(op::reshape, {id}, std::move(to), where);
+  }
+  unified(attr.dims);
+  return changed;
+}
+
+}  // namespace detail
+
 SINTER_API node_id graph::push(op code, series<node_id> in, attributes attr, location where) {
   ensure(code != op::input, "inputs enter through add_input");
   const bool has_effect = code == op::opaque && attr.step && attr.step->has_effect;
@@ -258,8 +284,11 @@ SINTER_API node_id graph::push(op code, series<node_id> in, attributes attr, loc
     table_->nodes.pop_back();
     attributes changed = refused.attr;
     auto* const sizes = static_cast<open_sizes*>(sinter::detail::current_sizes());
-    if (!sizes || !sizes->give_up(changed, problem.what(), where)) throw;
-    return push(code, refused.in, std::move(changed), where);
+    if (!sizes) throw;
+    series<node_id> operands = refused.in;
+    if (!detail::unify(*this, *sizes, operands, changed, where) && !sizes->give_up(changed, problem.what(), where))
+      throw;
+    return push(code, std::move(operands), std::move(changed), where);
   } catch (...) {
     table_->nodes.pop_back();
     throw;

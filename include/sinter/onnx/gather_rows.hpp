@@ -131,16 +131,24 @@ inline void tensor_scatter(call& c) {
   c.give(ir::scatter(past, at, update, op::identity, axis));
 }
 inline void one_hot(call& c) {
-  const double deep = c.number(1);
-  if (!(deep >= 0 && deep <= 0x1p40)) c.refuse("its depth is " + std::to_string(deep));
-  const auto depth = static_cast<std::int64_t>(deep);
+  dim depth;
+  if (is_float(c.host(1).type)) {
+    const double deep = c.number(1);
+    if (!(deep >= 0 && deep <= 0x1p40)) c.refuse("its depth is " + std::to_string(deep));
+    depth = static_cast<std::int64_t>(deep);
+  } else {
+    const extents given = c.sizes(1);
+    if (given.size() != 1 || given[0] < 0 || given[0] > (std::int64_t{1} << 40))
+      c.refuse("its depth is " + text_of(given));
+    depth = given[0];
+  }
   const node values = c.x(2);
   node index = c.x(0);
   const int rank = index.rank() + 1, axis = axis_of(c.i("axis", -1), rank);
   index = to_type(index, dtype::i64);
-  index = choose(ir::lt(index, 0.0), index + static_cast<double>(depth), index);
+  index = choose(ir::lt(index, 0.0), plus(index, size_node(depth, dtype::i64)), index);
   extents to = extents_of(index);
-  to.insert(to.begin() + axis, dim(depth));
+  to.insert(to.begin() + axis, depth);
   const node hot = pointwise(op::eq, unsqueezed(index, {axis}), iota(dtype::i64, to, axis));
   const node off = reshape_to(sliced(values, 0, 0, 1), {}), on = reshape_to(sliced(values, 0, 1, 1), {});
   c.give(choose(hot, on, off));

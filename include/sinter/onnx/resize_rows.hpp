@@ -116,6 +116,99 @@ inline resize_options options_of_resize(call& c, bool old) {
   o.antialias = c.i("antialias", 0) != 0;
   return o;
 }
+/// An axis that is resized, where an extent is open: what places read follows in the graph.
+struct open_axis {
+  dim in, out;
+  std::optional<double> scale;  ///< nothing: out / in
+  double roi_low = 0, roi_high = 1;
+};
+
+/// coordinate_of() of each of the results, f64.
+inline node coordinates_of(const resize_options& o, const open_axis& a) {
+  const node x = to_type(iota(dtype::i64, {a.out}, 0), dtype::f64);
+  const node n = size_node(a.in, dtype::f64), m = size_node(a.out, dtype::f64);
+  const node scale = a.scale ? constant(dtype::f64, *a.scale) : over(m, n);
+  if (o.coordinates == "asymmetric") return over(x, scale);
+  if (o.coordinates == "align_corners") return a.out == 1 ? x * 0.0 : over(times(x, n - 1.0), times(scale, n) - 1.0);
+  if (o.coordinates == "tf_half_pixel_for_nn") return over(x + 0.5, scale);
+  if (o.coordinates == "pytorch_half_pixel" && !(a.out > 1)) return x * 0.0;
+  if (o.coordinates == "tf_crop_and_resize") {
+    const node middle = (n - 1.0) * (0.5 * (a.roi_low + a.roi_high));
+    if (!(a.out > 1)) return broadcast_to(middle, {a.out});
+    return plus((n - 1.0) * a.roi_low, over(times(x * (a.roi_high - a.roi_low), n - 1.0), m - 1.0));
+  }
+  const node place = over(x + 0.5, scale);
+  if (o.coordinates != "half_pixel_symmetric") return place - 0.5;
+  const node adjust = over(m, times(scale, n));
+  return plus(times(n * 0.5, minus(constant(dtype::f64, 1), adjust)), place) - 0.5;
+}
+inline node kernel_weight(const resize_options& o, const node& at) {
+  const node x = pointwise(op::abs, at), zero = constant(dtype::f64, 0);
+  if (o.mode != "cubic") return pointwise(op::maximum, minus(constant(dtype::f64, 1), x), zero);
+  const double a = o.a;
+  const node near = times(times(x * (a + 2) - (a + 3), x), x) + 1.0;
+  const node far = times(times(x * a - 5 * a, x) + 8 * a, x) - 4 * a;
+  return choose(ir::le(x, 1.0), near, choose(ir::lt(x, 2.0), far, zero));
+}
+inline node nearest_of(const resize_options& o, const open_axis& a, const node& x) {
+  const bool before = o.nearest == "before 11", shrinks = before && (a.scale ? *a.scale < 1 : a.out < a.in);
+  if (o.nearest == "ceil" || shrinks) return pointwise(op::ceil, x);
+  if (o.nearest == "floor" || before) return pointwise(op::floor, x);
+  if (o.nearest == "round_prefer_ceil") return pointwise(op::floor, x + 0.5);
+  return pointwise(op::ceil, x - 0.5);
+}
+/// resample() and resampled() of an open axis.
+inline node resampled(const node& x, int axis, const resize_options& o, const open_axis& a) {
+  const node at = coordinates_of(o, a), last = size_node(a.in - 1, dtype::i64), zero = constant(dtype::i64, 0);
+  const auto inside = [&](const node& p) {
+    return pointwise(op::maximum, pointwise(op::minimum, to_type(p, dtype::i64), last), zero);
+  };
+  extents column(static_cast<std::size_t>(x.rank()), dim(1));
+  column[static_cast<std::size_t>(axis)] = a.out;
+  node sum;
+  if (o.mode == "nearest") {
+    sum = taken(x, inside(nearest_of(o, a, at)), axis);
+  } else {
+    const double shrink = o.antialias && a.scale && *a.scale < 1 ? *a.scale : 1;
+    const auto taps = static_cast<std::int64_t>(2 * std::ceil((o.mode == "cubic" ? 2 : 1) / shrink));
+    const node first = pointwise(op::floor, at) - static_cast<double>(taps / 2 - 1), end = to_type(last, dtype::f64);
+    std::vector<node> places, weights;
+    node total;
+    for (std::int64_t k = 0; k < taps; ++k) {
+      const node p = first + static_cast<double>(k);
+      node w = kernel_weight(o, minus(p, at) * shrink);
+      if (o.exclude_outside)
+        w = choose(pointwise(op::bit_and, ir::ge(p, 0.0), pointwise(op::le, p, end)), w, constant(dtype::f64, 0));
+      places.push_back(inside(p));
+      weights.push_back(w);
+      total = total ? plus(total, w) : w;
+    }
+    for (std::size_t k = 0; k < places.size(); ++k) {
+      const node w = o.exclude_outside || shrink != 1 ? over(weights[k], total) : weights[k];
+      const node part = times(taken(x, places[k], axis), reshape_to(to_type(w, x.type()), column));
+      sum = sum ? plus(sum, part) : part;
+    }
+  }
+  if (o.coordinates != "tf_crop_and_resize") return sum;
+  const node out = pointwise(op::bit_or, ir::lt(at, 0.0), pointwise(op::gt, at, to_type(last, dtype::f64)));
+  return choose(reshape_to(out, column), constant(x.type(), o.extrapolation), sum);
+}
+/// An axis that is resized to `size`, or by a scale where that is -1.
+inline open_axis axis_to_resize(call& c, const resize_options& o, dim in, dim size, std::optional<double> scale) {
+  open_axis a;
+  a.in = in;
+  a.out = size.bits == -1 ? detail::windows::scaled_extent(in, *scale) : size;
+  if (a.in < 1 || a.out < 0 || (a.out > 16 * a.in && a.out > 32768))
+    c.refuse("it resizes an axis of " + a.in.text() + " to " + a.out.text() +
+             "; at most 32768, or 16 times as many, are");
+  const auto number = [](dim d) { return static_cast<double>(static_cast<std::int64_t>(d)); };
+  a.scale = scale;
+  if (!scale && (o.antialias || !(a.in.is_symbolic() || a.out.is_symbolic()))) a.scale = number(a.out) / number(a.in);
+  const auto now = static_cast<double>(a.out.is_symbolic() ? detail::present_size(a.out) : a.out.bits);
+  if (a.scale && (!(*a.scale > 0) || (o.antialias && std::max(now, 1.0) / *a.scale > 0x1p22)))
+    c.refuse("its scale is " + std::to_string(*a.scale));
+  return a;
+}
 inline void resize(call& c) {
   const extents e = c.shape(0);
   const int rank = static_cast<int>(e.size());
@@ -132,14 +225,14 @@ inline void resize(call& c) {
   else if (c.has_attribute("scales"))
     for (float f : c.attribute("scales")->floats) scales.push_back(static_cast<double>(f));
   else if (c.has(of_scales)) scales = c.numbers(of_scales);
-  wire::list_of<std::int64_t> sizes;
-  if (!old && c.has(3)) sizes = c.integers(3);
+  extents sizes;
+  if (!old && c.has(3)) sizes = c.sizes(3);
   if (!old && c.has(1) && o.coordinates == "tf_crop_and_resize") roi = c.numbers(1);
   const std::string policy = c.s("keep_aspect_ratio_policy", "stretch");
   if (!sizes.empty() && policy != "stretch") {
     double best = 0;
     for (std::size_t k = 0; k < axes.size(); ++k) {
-      const double s = static_cast<double>(sizes[k]) /
+      const double s = static_cast<double>(static_cast<std::int64_t>(sizes[k])) /
                        static_cast<double>(static_cast<std::int64_t>(e[static_cast<std::size_t>(axes[k])]));
       best = k == 0 ? s : policy == "not_larger" ? std::min(best, s) : std::max(best, s);
     }
@@ -155,19 +248,21 @@ inline void resize(call& c) {
   const dtype type = x.type();
   for (std::size_t k = 0; k < axes.size(); ++k) {
     const int axis = axes[k];
-    const dim extent = e[static_cast<std::size_t>(axis)];
     if (!scales.empty() && scales.at(k) == 1 && roi.empty()) continue;
-    const auto in = static_cast<std::int64_t>(extent);
-    const std::int64_t out = sizes.empty() ? whole_of(std::floor(static_cast<double>(in) * scales.at(k))) : sizes.at(k);
-    if (in < 1 || out < 0 || out > std::max<std::int64_t>(32768, 16 * in))
-      c.refuse("it resizes an axis of " + std::to_string(in) + " to " + std::to_string(out) +
-               "; at most 32768, or 16 times as many, are");
-    const double scale = scales.empty() ? static_cast<double>(out) / static_cast<double>(in) : scales.at(k);
-    if (!(scale > 0) || (o.antialias && out / scale > 0x1p22)) c.refuse("its scale is " + std::to_string(scale));
-    const double low = roi.empty() ? 0 : roi.at(k), high = roi.empty() ? 1 : roi.at(k + axes.size());
-    if (in == out && scale == 1 && roi.empty()) continue;
+    const std::optional<double> scale = scales.empty() ? std::nullopt : std::optional(scales.at(k));
+    open_axis a = axis_to_resize(c, o, e[static_cast<std::size_t>(axis)], sizes.empty() ? dim(-1) : sizes.at(k), scale);
+    if (!roi.empty()) {
+      a.roi_low = roi.at(k);
+      a.roi_high = roi.at(k + axes.size());
+    }
+    if (always_equal(a.in, a.out) && a.scale.value_or(1) == 1 && roi.empty()) continue;
     if (o.mode != "nearest" && !is_float(x.type())) x = to_type(x, size_of(type) < 4 ? dtype::f32 : dtype::f64);
-    x = resampled(c, x, axis, resample(o, in, out, scale, low, high), o.extrapolation);
+    if (a.in.is_symbolic() || a.out.is_symbolic()) {
+      x = resampled(x, axis, o, a);
+      continue;
+    }
+    const auto in = static_cast<std::int64_t>(a.in), out = static_cast<std::int64_t>(a.out);
+    x = resampled(c, x, axis, resample(o, in, out, *a.scale, a.roi_low, a.roi_high), o.extrapolation);
   }
   if (x.type() != type) x = to_type(o.antialias ? ir::round(x) : x, type);
   c.give(x);

@@ -36,6 +36,12 @@ inline dim size_of_axis(const node& x, int axis) {
   return engine::from_ir(x.extents()[static_cast<std::size_t>(axis)]);
 }
 
+/// Whether two sizes are equal whatever open extents are: nothing is asked of these.
+inline bool always_equal(dim a, dim b) {
+  const dim gap = a - b;
+  return !gap.is_symbolic() && gap.bits == 0;
+}
+
 inline dim product_of(const extents& e, std::size_t first = 0, std::size_t last = ~std::size_t{0}) {
   dim n = 1;
   for (std::size_t i = first; i < e.size() && i < last; ++i) n = n * e[i];
@@ -67,8 +73,10 @@ inline extents broadcast_extents(const extents& a, const extents& b) {
   for (std::size_t i = 0; i < rank; ++i) {
     const dim x = i + a.size() >= rank ? a[i + a.size() - rank] : dim(1);
     const dim y = i + b.size() >= rank ? b[i + b.size() - rank] : dim(1);
-    if (x == 1) out[i] = y;
-    else if (y == 1 || x == y) out[i] = x;
+    // Of open extents that are equal it is not asked whether they are 1.
+    if (op_shapes::is_one(x) || op_shapes::is_one(y)) out[i] = op_shapes::is_one(x) ? y : x;
+    else if (x.bits == y.bits || x == y || y == 1) out[i] = x;
+    else if (x == 1) out[i] = y;
     else wire::fail_file("the extents " + text_of(a) + " and " + text_of(b) + " do not broadcast");
   }
   return out;
@@ -177,7 +185,7 @@ inline node mean_over(const node& x, const std::vector<int>& axes, bool keep) {
 inline node sliced(const node& x, int axis, dim start, dim count, std::int64_t step = 1) {
   extents counts = extents_of(x), starts(counts.size(), dim(0));
   const auto a = static_cast<std::size_t>(axis);
-  if (step == 1 && start == 0 && counts[a] == count) return x;
+  if (step == 1 && always_equal(start, 0) && always_equal(counts[a], count)) return x;
   counts[a] = count;
   starts[a] = start;
   series<std::int64_t> steps(counts.size(), 1);

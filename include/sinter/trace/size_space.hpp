@@ -105,17 +105,20 @@ class size_space final : public ir::open_sizes {
     if (x.is_number() && y.is_number() && !y.is(0))  // marks of what has been narrowed
       return what == div ? dim(*x.number() / *y.number()) : dim(*x.number() % *y.number());
     if (const auto exact = x.divided_by(y)) return what == div ? in_front(*exact, where) : dim(0);
-    if (ir::range_of(x, most_).least < 0 || ir::range_of(y, most_).least <= 0) {
-      // Quotients of sizes are rounded down; of what may be negative C++ has other rules.
-      fix_all(x, where, "divided, and may be negative");
-      fix_all(y, where, "a divisor that may not be positive");
-      if (!y.is(0)) return combine(what, a, b);
+    if (y.evaluate(hints_) == 0) {
+      fix_all(x, where, "divided by 0");
+      fix_all(y, where, "a divisor that is 0");
+      sinter::detail::fail_zero_divisor(x.evaluate(hints_));
     }
-    if (x.is(0) && !y.is(0)) return dim(0);
-    if (what == mod && x.evaluate(hints_) % y.evaluate(hints_) == 0) {
-      make_divisible(x, y, where);
-      return combine(what, a, b);
+    // Quotients of sizes are rounded down, those of C++ towards 0.
+    const bool from_below = is_positive(x * ir::dim(-1), where), by_positive = is_positive(y, where);
+    if (behind(a) != x || behind(b) != y) return combine(what, a, b);
+    if (!by_positive || from_below) {
+      const dim q = combine(what, in_front(from_below ? x * ir::dim(-1) : x, where),
+                            in_front(by_positive ? y : y * ir::dim(-1), where));
+      return (what == div ? from_below == by_positive : from_below) ? combine(sub, dim(0), q) : q;
     }
+    if (x.is(0)) return dim(0);
     const ir::dim quotient = floor_div(x, y);
     return in_front(what == div ? quotient : x - quotient * y, where);
   }
@@ -125,15 +128,31 @@ class size_space final : public ir::open_sizes {
     const ir::dim x = behind(a), y = behind(b);
     if (x == y) return what != less;
     const location where = place(a, b);
-    if (what == equal) return is_zero(x - y, where);
+    if (what == equal) return agree(x, y, where);
     if (what == less) return is_positive(y - x, where);
     return !is_positive(x - y, where);
   }
 
+  bool agree(const ir::dim& a, const ir::dim& b, location where) override {
+    if (!is_zero(a - b, where)) return false;
+    const ir::dim x = unified(resolved(a)), y = unified(resolved(b));
+    if (x != y) equal_.push_back(x.is_number() ? std::pair(y, x) : std::pair(x, y));
+    return true;
+  }
+  ir::dim unified(const ir::dim& given) const override {
+    ir::dim d = given;
+    for (const auto& [from, to] : equal_)  // in order: what an earlier one puts in may be replaced by a later one
+      if (from == d) d = to;
+    return d;
+  }
+
   std::int64_t fix(dim a) override {
     const Entry e = entry_of(a);
+    const std::int64_t now = e.value.evaluate(hints_);
+    // Of a remainder or a quotient the number is a guard, and the sizes stay open.
+    if (!solved(e.value - ir::dim(now)) && agree(e.value, now, e.where)) return now;
     fix_all(e.value, e.where, "converted to an integer");
-    return e.value.evaluate(hints_);
+    return now;
   }
 
   dim read_at(dim a, location where) override { return in_front(behind(a), sinter::detail::kept(where)); }
@@ -284,19 +303,23 @@ class size_space final : public ir::open_sizes {
     again(std::move(next));
   }
 
-  bool is_zero(const ir::dim& d, location where) {
+  /// By the bounds of symbols, and by what quotients are of.
+  ir::size_range range_of(const ir::dim& d) const {
     const ir::size_range r = ir::range_of(d, most_);
+    return {std::max(r.least, d.lower_bound()), std::min(r.most, d.upper_bound())};
+  }
+
+  bool is_zero(const ir::dim& d, location where) {
+    const ir::size_range r = range_of(d);
     if (r.least > 0 || r.most < 0) return false;
     if (d.is_number()) return true;
-    if (d.evaluate(hints_) == 0) {
-      make_zero(d, where);
-      return true;
-    }
-    return take({d, false, false, where});
+    if (d.evaluate(hints_) != 0) return take({d, false, false, where});
+    if (!is_always_zero(d)) make_zero(d, where);
+    return true;
   }
 
   bool is_positive(const ir::dim& d, location where) {
-    const ir::size_range r = ir::range_of(d, most_);
+    const ir::size_range r = range_of(d);
     if (r.least > 0) return true;
     if (r.most <= 0) return false;
     const bool holds = d.evaluate(hints_) > 0;
@@ -307,7 +330,9 @@ class size_space final : public ir::open_sizes {
   bool take(size_guard g) {
     if (stays_) return g.holds;  // of this call, which is all that it is for
     for (const size_guard& known : layout_.guards)
-      if (known.value == g.value && known.positive == g.positive) return known.holds;
+      if (known.positive == g.positive &&
+          (known.value == g.value || (!g.positive && known.value + g.value == ir::dim(0))))
+        return known.holds;
     layout_.guards.push_back(g);
     return g.holds;
   }
@@ -325,58 +350,52 @@ class size_space final : public ir::open_sizes {
     }
   }
 
-  /// From now on d = 0 for all calls.
-  void make_zero(const ir::dim& d, location where) {
+  /// A symbol, and what it is where d = 0.
+  struct solution {
+    std::size_t symbol;
+    ir::dim value;
+  };
+  std::optional<solution> solved(const ir::dim& d) const {
     for (std::size_t k = layout_.sizes.size(); k-- > 0;) {
       const auto form = linear_in(d, static_cast<int>(k));
       if (!form) continue;
-      const auto solution = (form->rest * ir::dim(-1)).divided_by(form->coefficient);
-      if (!solution) continue;
+      if (const auto value = (form->rest * ir::dim(-1)).divided_by(form->coefficient)) return solution{k, *value};
+    }
+    return std::nullopt;
+  }
+
+  /// From now on d = 0 for all calls.
+  void make_zero(const ir::dim& d, location where) {
+    if (const auto found = solved(d)) {
+      const std::size_t k = found->symbol;
       if (stays_) {
         const open_size& old = layout_.sizes[k];
-        const ir::dim value = *solution * ir::dim(old.factor) + ir::dim(old.offset);
-        return settle(k, *solution, "equal to " + value.text(), where);
+        const ir::dim value = found->value * ir::dim(old.factor) + ir::dim(old.offset);
+        return settle(k, found->value, "equal to " + value.text(), where);
       }
       size_layout next = layout_;
       open_size& s = next.sizes[k];
-      s.value = *solution * ir::dim(s.factor) + ir::dim(s.offset);
+      s.value = found->value * ir::dim(s.factor) + ir::dim(s.offset);
       s.derived = true;
       s.why = "equal to " + s.value.text();
       s.where = where;
       for (open_size& other : next.sizes)
-        if (other.derived) other.value = substituted(other.value, static_cast<int>(k), *solution);
+        if (other.derived) other.value = substituted(other.value, static_cast<int>(k), found->value);
       again(std::move(next));
     }
-    // x / c * c == x: what holds for all multiples of c.
+    // x / c * c == x: what holds for all that leave the same remainder by c.
     for (std::size_t k = 0; k < layout_.sizes.size(); ++k) {
       const ir::dim symbol = ir::dim::symbol(static_cast<int>(k));
-      for (std::int64_t c = 2; c <= most_divisor && depends_on(d, static_cast<int>(k)); ++c)
-        if (hints_[k] % c == 0 && substituted(d, static_cast<int>(k), symbol * ir::dim(c)).is(0))
-          return narrow(k, layout_.sizes[k].factor * c, layout_.sizes[k].offset, where, "divisible");
+      for (std::int64_t c = 2; c <= most_divisor && depends_on(d, static_cast<int>(k)); ++c) {
+        const std::int64_t rest = hints_[k] % c;
+        if (hints_[k] < c || !substituted(d, static_cast<int>(k), symbol * ir::dim(c) + ir::dim(rest)).is(0)) continue;
+        const open_size& s = layout_.sizes[k];
+        const std::int64_t offset = hints_[k] < 2 * c ? rest - c : rest;
+        return narrow(k, s.factor * c, s.offset + s.factor * offset, where, "divisible");
+      }
     }
-    // A guard, and no size follows from it: a shape that needs it gets numbers, by give_up() or in a trace with numbers.
+    // A guard: no size follows from it.
     take({d, false, true, where});
-  }
-
-  /// From now on x is a multiple of y for all calls.
-  void make_divisible(const ir::dim& x, const ir::dim& y, location where) {
-    for (std::size_t k = 0; y.is_number() && k < layout_.sizes.size(); ++k) {
-      const auto form = linear_in(x, static_cast<int>(k));
-      if (!form || !form->rest.is_number() || *form->rest.number() % *y.number() != 0) continue;
-      const open_size& s = layout_.sizes[k];
-      const std::int64_t more = *y.number() / std::gcd(*y.number(), form->coefficient);
-      return narrow(k, s.factor * more, s.offset, where, "divisible");
-    }
-    // A product of sizes: one of them has the divisor.
-    for (std::size_t k = 0; y.is_number() && k < layout_.sizes.size(); ++k) {
-      const open_size& s = layout_.sizes[k];
-      if (!depends_on(x, static_cast<int>(k)) || !x.divided_by(ir::dim::symbol(static_cast<int>(k))) ||
-          hints_[k] % *y.number() != 0)
-        continue;
-      return narrow(k, s.factor * *y.number(), s.offset, where, "divisible");
-    }
-    fix_all(x * y, where, "divisible by another size");
-    ensure(stays_, "a size that is divided as a symbol is one");
   }
 
   size_layout layout_;
@@ -385,6 +404,7 @@ class size_space final : public ir::open_sizes {
   series<Entry> values_;
   std::optional<size_layout> wanted_;
   bool stays_ = false;
+  series<std::pair<ir::dim, ir::dim>> equal_;  ///< found so, and not identical: what the first stands for
   struct replacement {
     int symbol;
     ir::dim value;

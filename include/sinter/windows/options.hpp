@@ -1,6 +1,7 @@
 // windows/options.hpp: where windows lie: strides, padding, dilation, and layouts as text.
 #pragma once
 
+#include <cmath>
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
@@ -92,6 +93,30 @@ struct fold_options {
 
 namespace detail::windows {
 
+/// floor(n·scale), the product rounded to a double. An open n stays open where a quotient of whole numbers says the same for all: of a
+/// scale with 24 bits, or one that is p / q for a small q. -1: it is no size.
+inline dim scaled_extent(dim n, double scale) {
+  if (!(scale > 0)) return -1;
+  if (n.is_symbolic()) {
+    int exponent = 0;
+    const double whole = std::frexp(scale, &exponent) * 0x1p24;
+    const int down = 24 - exponent;
+    if (whole == std::floor(whole) && down >= 0 && down <= 40)
+      return n * static_cast<std::int64_t>(whole) / (std::int64_t{1} << down);
+    for (std::int64_t q = 3; q <= 1024; ++q) {
+      const auto by = static_cast<double>(q);
+      const double p = std::nearbyint(scale * by);
+      if (p < 1 || p > 0x1p30 || p / by != scale) continue;
+      // Multiples of q give whole numbers, from which a scale that is rounded down may take one.
+      const double beyond = std::fma(scale, by, -p);
+      if (beyond < -p * 0x1p-54 && n % dim(q) == 0) break;
+      return n * static_cast<std::int64_t>(p) / q;
+    }
+  }
+  const double size = std::floor(static_cast<double>(static_cast<std::int64_t>(n)) * scale);
+  return size < 0x1p52 ? dim(static_cast<std::int64_t>(size)) : dim(-1);
+}
+
 /// The windows along one axis: `count` of them, window i reads the taps i·step + t·dilation of what is padded by low and high.
 struct axis_window {
   std::int64_t taps = 1, step = 1, dilation = 1;
@@ -133,7 +158,13 @@ constexpr axis_window place_windows(dim extent, std::int64_t taps, std::int64_t 
   const dim room = extent + 2 * padding - w.reach();
   if (room < 0) return refuse("a window is larger than the padded image", "pad it, or take a smaller window");
   w.count = room / dim(step) + 1;
-  if (ceil_mode && room % dim(step) != 0 && w.count * dim(step) < extent + padding) {
+  if (ceil_mode && room.is_symbolic()) {
+    // The same, where the only question is whether a last window begins in the image.
+    const dim last = (room + (step - 1)) / dim(step) * dim(step);
+    const bool begins = last < extent + padding;
+    w.count = last / dim(step) + (begins ? 1 : 0);
+    if (begins) w.high = last + w.reach() - extent - padding;
+  } else if (ceil_mode && room % dim(step) != 0 && w.count * dim(step) < extent + padding) {
     w.high = w.count * dim(step) + w.reach() - extent - padding;
     w.count = w.count + 1;
   }

@@ -76,7 +76,8 @@ constexpr pool_plan plan_pool(const dims& x, const axis_list& spatial, const per
     }
     p.low[d] = v.low;
     p.high[d] = v.high;
-    if (v.high != v.low) p.hangs_over = true;
+    const dim over = v.high - v.low;
+    if (over.is_symbolic() || over != 0) p.hangs_over = true;
     p.result.shape[d] = v.count;
   }
   return p;
@@ -298,9 +299,10 @@ auto segments(const X& x, std::int64_t n, location at) {
     if constexpr (Mean) return tensor<T, rank>(mean_over<inner, false>(parts, at));
     else return tensor<T, rank>(max_over<inner, false>(parts, at));
   }
-  const std::int64_t length = extent;
-  std::int64_t longest = 1;
-  for (std::int64_t i = 0; i < n; ++i) longest = std::max(longest, ((i + 1) * length + n - 1) / n - i * length / n);
+  const dim length = extent;
+  dim longest = length.is_symbolic() ? length / dim(n) + 2 : dim(1);
+  for (std::int64_t i = 0; i < n && !length.is_symbolic(); ++i)
+    longest = std::max<std::int64_t>(longest, ((i + 1) * length.bits + n - 1) / n - i * length.bits / n);
   using index = index_leaf<std::int64_t, dims{dyn, dyn}>;
   const index segment({n, longest}, 0), tap({n, longest}, 1);
   const auto start = detail::evaluate(div(mul(segment, length, at), n, at), at);
@@ -308,7 +310,7 @@ auto segments(const X& x, std::int64_t n, location at) {
   const auto place = detail::evaluate(add(start, tap, at), at);
   const auto inside = beside(detail::evaluate(lt(place, end, at), at), h, at);
   dims spread(rank + 1);
-  for (int d = 0; d <= rank; ++d) spread[d] = d == Axis ? dim(n) : d == Axis + 1 ? dim(longest) : dim(1);
+  for (int d = 0; d <= rank; ++d) spread[d] = d == Axis ? dim(n) : d == Axis + 1 ? longest : dim(1);
   const auto mask = typed<bool, any_shape(rank + 1)>(views::reshape(untyped(inside, at), spread, at), at);
   const auto y =
       take(tensor<T, rank>(x), beside(detail::evaluate(minimum(place, length - 1, at), at), h, at), axis<Axis>, at);

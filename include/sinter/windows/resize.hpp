@@ -21,8 +21,8 @@ namespace detail::windows {
 
 /// How the places of a result lie on an axis of `from` elements.
 struct resize_axis {
-  std::int64_t from = 1, to = 1;
-  double scale = 1;   ///< elements a step
+  dim from = 1, to = 1;
+  double scale = 1;   ///< elements a step; 0: what the extents give
   double factor = 0;  ///< of the extent, where no size was given
 };
 
@@ -30,7 +30,7 @@ struct resize_axis {
 inline tensor<std::int64_t, 1> nearest_places(const resize_axis& r, bool exact, location at) {
   const index_leaf<std::int64_t, dims{dyn}> i({r.to}, 0);
   if (r.factor == 0) {
-    if (exact) return detail::evaluate(div(mul(add(mul(i, 2, at), 1, at), r.from, at), 2 * r.to, at), at);
+    if (exact) return detail::evaluate(div(mul(add(mul(i, 2, at), 1, at), r.from, at), r.to * 2, at), at);
     return detail::evaluate(div(mul(i, r.from, at), r.to, at), at);
   }
   const auto place = floor(div(add(sinter::cast<double>(i, at), exact ? 0.5 : 0.0, at), r.factor, at), at);
@@ -66,8 +66,14 @@ inline resize_taps taps_for(const resize_axis& r, const resize_options& o, locat
   const auto t = detail::evaluate(index({r.to, taps}, 1), at);
   // Where the result's element lies among x's, whose centres are at whole numbers.
   tensor<double, 2> centre;
-  if (o.align_corners) centre = mul(i, r.scale, at);
-  else centre = sub(mul(add(i, 0.5, at), r.scale, at), 0.5, at);
+  const auto scaled = [&](const auto& steps) -> tensor<double, 2> {
+    if (r.scale > 0 || r.to == 1) return mul(steps, r.scale, at);
+    const dim ends = o.align_corners ? 1 : 0;
+    const tensor<double, 0> one = 1.0;
+    return mul(steps, detail::evaluate(div(mul(one, r.from - ends, at), r.to - ends, at), at), at);
+  };
+  if (o.align_corners) centre = scaled(i);
+  else centre = sub(scaled(detail::evaluate(add(i, 0.5, at), at)), 0.5, at);
   if (!cubic && !o.antialias) centre = tensor<double, 2>(maximum(centre, 0.0, at));
   if (!o.antialias) {
     const auto low = detail::evaluate(floor(centre, at), at);
@@ -128,17 +134,21 @@ X resized_axes(const X& x, const resize_options& o, location at) {
     const double scale = o.scale[a] > 0 ? o.scale[a] : o.scale[0];
     if (r.from < 1)
       fail("interpolate", "axis " + std::to_string(Axis) + " of " + shape_text(x.shape()) + " is empty", at);
-    const double extent =
-        o.size.count > 0 ? static_cast<double>(o.size[a]) : std::floor(static_cast<double>(r.from) * scale);
-    if (!(extent >= 1 && extent < 1e15))
-      fail("interpolate", "give a size of 1 or more, or a scale: {.size = {64, 64}}", at);
-    r.to = static_cast<std::int64_t>(extent);
+    r.to = o.size.count > 0 ? dim(o.size[a]) : scaled_extent(r.from, scale);
+    if (r.to < 1) fail("interpolate", "give a size of 1 or more, or a scale: {.size = {64, 64}}", at);
     if (o.size.count == 0) r.factor = scale;
-    if (o.align_corners) r.scale = r.to > 1 ? static_cast<double>(r.from - 1) / static_cast<double>(r.to - 1) : 0;
-    else r.scale = o.size.count > 0 ? static_cast<double>(r.from) / static_cast<double>(r.to) : 1 / scale;
-    if (r.from == r.to && (r.scale == 1 || (o.align_corners && r.to == 1))) return resized_axes<Axis + 1>(x, o, at);
+    const bool open = r.from.is_symbolic() || r.to.is_symbolic();
+    const auto number = [](dim d) { return static_cast<double>(static_cast<std::int64_t>(d)); };
+    if (o.size.count == 0 && !o.align_corners) r.scale = 1 / scale;
+    else if (open && !o.antialias) r.scale = 0;
+    else if (!o.align_corners) r.scale = number(r.from) / number(r.to);
+    else r.scale = r.to > 1 ? number(r.from - 1) / number(r.to - 1) : 0;
+    const dim more = r.to - r.from;
+    if (!more.is_symbolic() && more == 0 && (r.scale == 1 || open || (o.align_corners && r.to == 1)))
+      return resized_axes<Axis + 1>(x, o, at);
     if (o.mode == resize::area) {
-      if constexpr (is_float(dtype_of<T>)) return resized_axes<Axis + 1>(X(segments<true, Axis>(x, r.to, at)), o, at);
+      if constexpr (is_float(dtype_of<T>))
+        return resized_axes<Axis + 1>(X(segments<true, Axis>(x, std::int64_t{r.to}, at)), o, at);
     }
     return resized_axes<Axis + 1>(resized<Axis>(x, r, o, at), o, at);
   }
@@ -147,8 +157,8 @@ X resized_axes(const X& x, const resize_options& o, location at) {
 }  // namespace detail::windows
 
 /// An image (n, c, s…) with other spatial extents, as PyTorch's interpolate: interpolate(x, {.size = {64, 64}, .mode = resize::linear}).
-/// linear is bilinear of two and trilinear of three axes; align_corners and antialias are of linear and cubic. Floating dtypes. The
-/// spatial extents are numbers in a trace: another one is another specialisation. user_error for options that another mode has, and
+/// linear is bilinear of two and trilinear of three axes; align_corners and antialias are of linear and cubic. Floating dtypes. Open
+/// extents stay open, but for area, for antialias without a scale, and for factors such as 0.123456789. user_error for options that another mode has, and
 /// for a size of another number of axes.
 template <tensor_like X>
 auto interpolate(const X& x, const resize_options& options, location where = location::current()) {

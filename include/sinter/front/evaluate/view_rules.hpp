@@ -54,12 +54,13 @@ SINTER_API std::optional<dims> reshaped_strides(const handle& x, const dims& to)
 }
 
 SINTER_API handle reshape(const handle& x, const dims& to, location at) {
-  if (x.extents == to) return x;
   if (tracing()) {
     ir::attributes attr;
     attr.dims = to_ir(to);
+    if (attr.dims == to_ir(x.extents)) return x;  // whether open extents happen to be equal is not asked
     return push_op(ir::op::reshape, {x}, std::move(attr), at);
   }
+  if (x.extents == to) return x;
   if (const auto strides = reshaped_strides(x, to)) return with_layout(x, to, *strides);
   return with_layout(contiguous(x, at), to, row_major_strides(to));
 }

@@ -57,9 +57,17 @@ constexpr outcome refuse_size() {
 constexpr bool agree(dim a, dim b) { return a == dyn || b == dyn || a == b; }
 constexpr dim either(dim a, dim b) { return a == dyn ? b : a; }
 
-/// The common extent of two axes that broadcast: the one that is not 1. An unknown extent gives way to a known one.
-constexpr dim common(dim a, dim b) { return a == 1 ? b : b == 1 ? a : either(a, b); }
-constexpr bool broadcasts(dim a, dim b) { return a == 1 || b == 1 || agree(a, b); }
+constexpr bool is_one(dim a) { return !a.is_symbolic() && a.bits == 1; }
+
+/// The common extent of two axes that broadcast: the one that is not 1. An unknown extent gives way to a known one. Of open
+/// extents that are equal it is not asked whether they are 1.
+constexpr dim common(dim a, dim b) {
+  if (is_one(a) || is_one(b)) return is_one(a) ? b : a;
+  return a.bits == b.bits || agree(a, b) ? either(a, b) : a == 1 ? b : a;
+}
+constexpr bool broadcasts(dim a, dim b) {
+  return is_one(a) || is_one(b) || a.bits == b.bits || agree(a, b) || a == 1 || b == 1;
+}
 
 constexpr dims part(const dims& x, int from, int to) {
   dims d;

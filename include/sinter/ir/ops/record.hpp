@@ -85,6 +85,15 @@ struct inference {
     for (std::size_t i = 0; fits && i < rank(j); ++i) fits = i == axis || extents(j)[i] == extents(k)[i];
     return fits;
   }
+  /// True for equal dims, and for those that the trace takes to be equal; a graph beyond its trace has been asked before.
+  bool may_agree(const dim& a, const dim& b) const {
+    const dim gap = a - b;
+    if (gap.is_number()) return gap.is(0);
+    if (gap.lower_bound() > 0 || gap.upper_bound() < 0) return false;
+    if (is_always_zero(gap)) return true;
+    auto* const sizes = static_cast<open_sizes*>(sinter::detail::current_sizes());
+    return !sizes || sizes->agree(a, b, n.where);
+  }
   /// The axis of gather and scatter_add, whose index is operand 1.
   std::size_t indexed_axis() const {
     index_dtype(1);

@@ -11,7 +11,7 @@ struct reshape_op : linear, to_extents, without_attributes, without_rounding {
     f.n.extents = f.n.attr.dims;
     f.check_result();
     const dim from = product(f.extents()), to = product(f.n.extents);
-    if (from != to)
+    if (!f.may_agree(from, to))
       f.refuse({f.extents(), " has ", from, " elements, ", f.n.extents, " has ", to, "; the counts must be equal"});
   }
   static void reference(const evaluation& e, literal_array& out) {
