@@ -51,19 +51,17 @@ inline const series<piece>& pieces() {
   return all;
 }
 
-/// Widest compute type in the kernel that has to be quick: indices do not count, nor does what a row has one of behind a sum of squares.
+/// Widest compute type in the kernel that has to be quick: indices do not count, nor does what a row has one of.
 inline std::size_t widest(const kernel& k) {
   std::size_t bytes = 4;
-  const bool squares = std::any_of(k.body.begin(), k.body.end(), [](const auto& i) { return i.squares; });
+  const bool all = k.is_product() || k.stands_alone() || k.axes.empty();
   const auto counts = [&](const instruction& i) {
-    return !squares || k.is_product() || (!i.squares && (i.axes >> k.vector_axis() & 1u));
+    return i.type == dtype::f64 && (all || (!i.squares && (i.axes >> k.vector_axis() & 1u)));
   };
   for (const auto& i : k.body)
-    if ((i.type == dtype::f64 && counts(i)) ||
-        (i.kind == kind::compute && ir::row(i.code).rule == ir::dtype_rule::random))
-      bytes = 8;
+    if (counts(i) || (i.kind == kind::compute && ir::row(i.code).rule == ir::dtype_rule::random)) bytes = 8;
   for (const auto& b : k.buffers)
-    if (b.type == dtype::f64) bytes = 8;
+    if (all && b.type == dtype::f64) bytes = 8;
   return bytes;
 }
 

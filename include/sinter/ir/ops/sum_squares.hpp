@@ -6,22 +6,30 @@
 
 namespace sinter::ir::ops {
 
-/// The power of two next to 1 / √s, for what lies in f32's range: elements of which s is the sum of squares are about 1 with this
-/// factor, or less. It has no derivative.
-inline value inverse_magnitude(const value& s) {
-  constexpr std::int64_t exponent = std::int64_t{0x7ff} << 52;
-  const auto bits = [&](const value& x, dtype to) {
+/// The power of two next to 1 / √s, for what lies in f32's range, and its reciprocal: elements of which s is the sum of squares are
+/// about 1 with this factor, or less. They have no derivative.
+struct magnitude {
+  value inverse, itself;
+
+  explicit magnitude(const value& s) {
+    constexpr std::int64_t one = std::int64_t{1} << 52;  // of the exponent
+    const value bits = as(minimum(maximum(s, 0x1p-248), 0x1p248), dtype::i64);
+    const value turned = number(bits, 1534 * one) - push(op::shr, {bits, number(bits, 1)});
+    const value exponent = bit_and(turned, number(bits, 0x7ff * one));
+    inverse = as(exponent, dtype::f64);
+    itself = as(number(bits, 2046 * one) - exponent, dtype::f64);
+  }
+
+ private:
+  static value as(const value& x, dtype to) {
     attributes a;
     a.type = to;
     return push(op::bit_cast, {x}, std::move(a));
-  };
-  const auto number = [](const value& x, std::int64_t n) {
-    return value(x.owner(), x.owner().constant(x.type(), scalar{0, n}, x.extents()), x.where());
-  };
-  const value half = bits(minimum(maximum(s, 0x1p-248), 0x1p248), dtype::i64);
-  const value turned = number(half, std::int64_t{1534} << 52) - push(op::shr, {half, number(half, 1)});
-  return bits(bit_and(turned, number(turned, exponent)), dtype::f64);
-}
+  }
+  static value number(const value& x, std::int64_t n) {
+    return {x.owner(), x.owner().constant(x.type(), scalar{0, n}, x.extents()), x.where()};
+  }
+};
 
 struct sum_squares_op {
   static void infer(inference& f) {
@@ -52,9 +60,9 @@ struct sum_squares_op {
     value x, by;
     explicit scaled(const site& s) : x(s.in(0)), by(s.result().like(1.0)) {
       if (x.type() == dtype::f64) return;
-      const value inverse = inverse_magnitude(s.result());
-      x = cast(x, dtype::f32) * expand(cast(inverse, dtype::f32), s.n().attr.ints, x.extents());
-      by = 1.0 / inverse;
+      const magnitude m(s.result());
+      x = cast(x, dtype::f32) * expand(cast(m.inverse, dtype::f32), s.n().attr.ints, x.extents());
+      by = m.itself;
     }
   };
   static value jvp(const site& s, const tangents& t) {
