@@ -422,14 +422,14 @@ TEST_CASE("operators that normalise keep the digits of f32 beside a large mean, 
     g.initializers = std::move(constants);
     tensor<float, 3> x = zeros<float>(rows, 2, n / 2);
     std::copy(at.begin(), at.end(), x.data());
-    return std::pair{bytes_of(g.model(opset)), x};
+    return std::pair{g.model(opset), x};
   };
   const auto check = [&](const message& what, const floats& at, std::vector<message> constants, int opset,
                          double tolerance, const std::vector<double>& want) {
     for (const bool interpreted : {false, true})
       for (const bool open : {false, true}) {
-        const auto [bytes, x] = of(open, what, at, constants, opset);
-        const floats y = numbers(onnx::load(bytes, onnx_test::on(interpreted))({x})[0]);
+        const auto [text, x] = of(open, what, at, constants, opset);
+        const floats y = numbers(onnx::load(bytes_of(text), onnx_test::on(interpreted))({x})[0]);
         REQUIRE(y.size() == want.size());
         std::size_t wrong = 0;
         for (std::size_t i = 0; i < y.size(); ++i)
