@@ -230,10 +230,10 @@ static void at_size(ops::walk& w, const index_array<R>& extents, double size) {
 TEST_CASE_TEMPLATE("squares beyond the range of f32 leave norms as they are", T, float, bf16) {
   ops::walk w;
   for (const double size : {1e30, 1e19, 3e-20, 1e-25, 1e-36}) {
-    for (const std::int64_t n : {4, 17, 100}) at_size<1>(w, index_array<2>{5, n}, size);
-    at_size<0>(w, index_array<2>{70, 9}, size);
-    at_size<0>(w, index_array<1>{5003}, size);
-    at_size<1>(w, index_array<3>{2, 65, 4}, size);
+    for (const std::int64_t n : {4, 17, 100}) at_size<1, T, 2>(w, {5, n}, size);
+    at_size<0, T, 2>(w, {70, 9}, size);
+    at_size<0, T, 1>(w, {5003}, size);
+    at_size<1, T, 3>(w, {2, 65, 4}, size);
   }
   w.run();
 }
