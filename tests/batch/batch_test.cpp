@@ -14,6 +14,11 @@ value concat(const values& x, std::int64_t axis) {
   a.ints = {axis};
   return {x[0].owner(), x[0].owner().push(op::concat, ids(x), a)};
 }
+value sum_squares(const value& x, sinter::series<std::int64_t> axes) {
+  sinter::ir::attributes a;
+  a.ints = std::move(axes);
+  return push(op::sum_squares, {x}, a);
+}
 value arg_reduce(const value& x, op combiner, std::int64_t axis) {
   sinter::ir::attributes a;
   a.combiner = combiner;
@@ -145,6 +150,11 @@ std::vector<row> rows() {
                  },
                  {{dtype::b8, {3, 2}}}});
   all.push_back({op::reduce, [](const values& v) { return values{reduce(v[0], op::add, {0})}; }, {{f64, {0, 2}}}});
+  all.push_back({op::sum_squares,
+                 [](const values& v) {
+                   return values{sum_squares(v[0], {1}), sum_squares(v[0], {0, 1})};
+                 },
+                 {x}});
   for (bool reverse : {false, true})
     all.push_back({op::scan, [=](const values& v) { return values{recurrence(v[0], v[1], 1, reverse)}; }, {x, y}});
   for (op c : {op::maximum, op::minimum})
@@ -205,7 +215,7 @@ TEST_CASE("structural ops of lanes give what a loop over the lanes gives, and so
   }
   // Nodes without operands do not vary by themselves.
   const std::set<op> without{op::input, op::constant, op::iota, op::size, op::opaque, op::pick};
-  for (int code = sinter::ir::pointwise_count; code <= static_cast<int>(op::size); ++code) {
+  for (int code = sinter::ir::pointwise_count; code <= static_cast<int>(op::sum_squares); ++code) {
     CAPTURE(std::string(name(static_cast<op>(code))));
     CHECK(tested.count(static_cast<op>(code)) + without.count(static_cast<op>(code)) == 1);
   }

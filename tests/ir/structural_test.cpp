@@ -105,6 +105,12 @@ TEST_CASE_FIXTURE(fixture, "reductions") {
   CHECK(make(op::reduce, {real({3, 4, 5})}, {0, 2}).extents() == shape{4});
   CHECK(make(op::arg_reduce, {real({3, 4, 5})}, {1}, op::maximum).extents() == shape{3, 5});
   CHECK(make(op::arg_reduce, {real({3, 4, 5})}, {1}, op::maximum).type() == dtype::i64);
+  CHECK(make(op::sum_squares, {real({3, 4, 5})}, {0, 2}).extents() == shape{4});
+  CHECK(make(op::sum_squares, {in(dtype::bf16, {3})}, {0}).type() == dtype::f64);
+  REFUSES(make(op::sum_squares, {in(dtype::i32, {3})}, {0}),
+          "[sum_squares] takes floating numbers; the operand is i32");
+  REFUSES(make(op::sum_squares, {real({3, 4})}, {1, 0}),
+          "[sum_squares] axes [1, 0] of (3, 4); axes are ascending, from 0 to rank - 1");
 }
 
 TEST_CASE_FIXTURE(fixture, "indexing") {

@@ -141,6 +141,46 @@ TEST_CASE("batch_norm gives the statistics back") {
   check_close(kept.mean.to_vector(), moved_mean, 1e-15);
 }
 
+TEST_CASE("norms beside a large mean keep the digits of f32: of batches, groups and items") {
+  tensor<float, 4> x = zeros<float>(5, 2, 10, 20);
+  for (std::int64_t i = 0; i < x.numel(); ++i)
+    x.data()[i] = static_cast<float>(10000 + 0.01 * static_cast<double>(i % 7));
+  doubles raw;
+  for (const float v : x.to_vector()) raw.push_back(v);
+  const auto by = [&](auto&& of) {
+    std::vector<std::size_t> group(raw.size());
+    for (std::size_t i = 0; i < raw.size(); ++i) group[i] = of(i);
+    return normalised(raw, group, 1e-5);
+  };
+  const auto of_channel = by([](std::size_t i) { return i / 200 % 2; });
+  const auto check = [&](const auto& f, const doubles& want) {
+    check_close(f(x).to_vector(), want, 2e-6);
+    check_close(compile(f)(x).to_vector(), want, 2e-6);
+    check_close(compile(f, {.backend = "reference"})(x).to_vector(), want, 2e-6);
+  };
+  const auto batches = nn::batch_norm<float>::init(2, {.momentum = 1});
+  const auto s = batches.statistics();
+  check([&](const tensor<float, 4>& t) { return batches(t, s, nn::training).first; }, of_channel);
+  const auto next = batches(x, s, nn::training).second;
+  doubles mean(2), variance(2);
+  for (std::size_t i = 0; i < raw.size(); ++i) mean[i / 200 % 2] += raw[i] / 1000;
+  for (std::size_t i = 0; i < raw.size(); ++i)
+    variance[i / 200 % 2] += (raw[i] - mean[i / 200 % 2]) * (raw[i] - mean[i / 200 % 2]) / 999;
+  check_close(next.mean.to_vector(), mean, 1e-7);
+  check_close(next.variance.to_vector(), variance, 1e-9);
+  // By a mean that f32 holds, and a scale that no rounding of mean · scale would leave alone.
+  auto known = s;
+  known.mean = tensor<float, 1>{10000.03125f, 10000.f};
+  known.variance = tensor<float, 1>{0.0004f, 0.0003f};
+  doubles want(raw.size());
+  for (std::size_t i = 0; i < raw.size(); ++i)
+    want[i] = (raw[i] - (i / 200 % 2 ? 10000. : 10000.03125)) / std::sqrt((i / 200 % 2 ? 0.0003 : 0.0004) + 1e-5);
+  check([&](const tensor<float, 4>& t) { return batches(t, known, nn::inference).first; }, want);
+  const auto groups = nn::group_norm<float>::init(1, 2);
+  check([&](const tensor<float, 4>& t) { return groups(t); }, by([](std::size_t i) { return i / 400; }));
+  check([](const tensor<float, 4>& t) { return nn::instance_norm{}(t); }, by([](std::size_t i) { return i / 200; }));
+}
+
 TEST_CASE("attention: heads that share keys, causal, rotary, of another sequence") {
   const auto f = nn::self_attention<double>::init(make_key(1), 8, {.heads = 4, .key_heads = 2, .head_width = 2});
   const sequence x = normal<double>(make_key(2), 2, 3, 8);

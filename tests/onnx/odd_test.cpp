@@ -414,6 +414,85 @@ TEST_CASE("BatchNormalization of one axis, of places, with all its old results")
   CHECK(near(numbers(y[4]), {2.25f, 12.25f, 20.25f}));
 }
 
+TEST_CASE("operators that normalise keep the digits of f32 beside a large mean, and their squares in range") {
+  constexpr std::int64_t rows = 6, n = 140;
+  const auto of = [](bool open, const message& what, const floats& at, std::vector<message> constants, int opset) {
+    const auto as = [&](std::int64_t e, const char* name) { return open ? std::string(name) : std::to_string(e); };
+    auto g = graph_of({what}, {value("x", onnx_test::f32, {as(rows, "A"), "2", as(n / 2, "B")})}, {untyped("y")});
+    g.initializers = std::move(constants);
+    tensor<float, 3> x = zeros<float>(rows, 2, n / 2);
+    std::copy(at.begin(), at.end(), x.data());
+    return std::pair{g.model(opset), x};
+  };
+  const auto check = [&](const message& what, const floats& at, std::vector<message> constants, int opset,
+                         double tolerance, const std::vector<double>& want) {
+    for (const bool interpreted : {false, true})
+      for (const bool open : {false, true}) {
+        const auto [text, x] = of(open, what, at, constants, opset);
+        const floats y = numbers(onnx::load(bytes_of(text), onnx_test::on(interpreted))({x})[0]);
+        REQUIRE(y.size() == want.size());
+        std::size_t wrong = 0;
+        for (std::size_t i = 0; i < y.size(); ++i)
+          wrong +=
+              !(std::fabs(static_cast<double>(y[i]) - want[i]) <= tolerance * std::fabs(want[i]) + tolerance * 1e-3);
+        INFO("interpreted ", interpreted, ", open ", open, ": ", y[0], " for ", want[0]);
+        CHECK(wrong == 0);
+      }
+  };
+  /// (x - mean) / sqrt(variance + eps) of what has the same group.
+  const auto normalised = [](const floats& x, auto group, double eps) {
+    std::vector<double> y(x.begin(), x.end());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      double count = 0, mean = 0, square = 0;
+      for (std::size_t j = 0; j < x.size(); ++j)
+        if (group(j) == group(i)) count += 1, mean += static_cast<double>(x[j]);
+      mean /= count;
+      for (std::size_t j = 0; j < x.size(); ++j)
+        if (group(j) == group(i)) square += std::pow(static_cast<double>(x[j]) - mean, 2);
+      y[i] = (static_cast<double>(x[i]) - mean) / std::sqrt(square / count + eps);
+    }
+    return y;
+  };
+  const auto by_item = [](std::size_t i) { return i / n; };
+  const auto by_place = [](std::size_t i) { return i / (n / 2); };
+  const auto by_channel = [](std::size_t i) { return i / (n / 2) % 2; };
+  const std::vector<message> two{floats_named("w", {2}, {1, 1}), floats_named("b", {2}, {0, 0})};
+  const std::vector<message> ones{floats_named("w", {n / 2}, floats(n / 2, 1))};
+  floats near(rows * n), wide(rows * n), tiny(rows * n);
+  for (std::size_t i = 0; i < near.size(); ++i) {
+    near[i] = static_cast<float>(10000 + 0.01 * static_cast<double>(i % 7));
+    wide[i] = static_cast<float>(static_cast<double>(i * 7 % 16) - 7.25) * 1e25f;
+    tiny[i] = wide[i] * 1e-25f * 1e-25f;
+  }
+  for (const auto* x : {&near, &wide}) {
+    check(node("LayerNormalization", {"x", "w"}, {"y"}), *x, ones, 17, 1e-5, normalised(*x, by_place, 1e-5));
+    check(node("InstanceNormalization", {"x", "w", "b"}, {"y"}), *x, two, 17, 1e-5, normalised(*x, by_place, 1e-5));
+    check(node("GroupNormalization", {"x", "w", "b"}, {"y"}, {attribute("num_groups", 1)}), *x, two, 21, 1e-5,
+          normalised(*x, by_item, 1e-5));
+  }
+  auto constants = two;
+  constants.push_back(floats_named("m", {2}, {10000.03125f, 10000}));
+  constants.push_back(floats_named("v", {2}, {0.0004f, 0.0003f}));
+  check(node("BatchNormalization", {"x", "w", "b", "m", "v"}, {"y"}, {attribute("training_mode", 1)}), near, constants,
+        15, 1e-5, normalised(near, by_channel, 1e-5));
+  std::vector<double> want;
+  for (std::size_t i = 0; i < near.size(); ++i)
+    want.push_back((static_cast<double>(near[i]) - (by_channel(i) ? 10000. : 10000.03125)) /
+                   std::sqrt((by_channel(i) ? 0.0003 : 0.0004) + 1e-5));
+  check(node("BatchNormalization", {"x", "w", "b", "m", "v"}, {"y"}), near, constants, 15, 1e-5, want);
+  for (const auto* x : {&wide, &tiny}) {
+    std::vector<double> norm(rows * 2), unit(x->begin(), x->end()), rms = unit;
+    for (std::size_t i = 0; i < x->size(); ++i)
+      norm[by_place(i)] += static_cast<double>((*x)[i]) * static_cast<double>((*x)[i]);
+    for (double& v : norm) v = std::sqrt(v);
+    for (std::size_t i = 0; i < x->size(); ++i) unit[i] /= norm[by_place(i)], rms[i] = unit[i] * std::sqrt(n / 2.);
+    check(node("LpNormalization", {"x"}, {"y"}), *x, {}, 17, 1e-5, unit);
+    check(node("RMSNormalization", {"x", "w"}, {"y"}, {attribute_float("epsilon", 0)}), *x, ones, 23, 1e-5, rms);
+    check(node("ReduceL2", {"x"}, {"y"}, {attribute_list("axes", {2}), attribute("keepdims", 0)}), *x, {}, 13, 1e-5,
+          norm);
+  }
+}
+
 TEST_CASE("what runtimes take beside the definition") {
   CHECK(one(node("Resize", {"x", "", "", "sizes"}, {"y"},
                  {attribute_text("coordinate_transformation_mode", "tf_half_pixel_for_nn"),

@@ -174,17 +174,113 @@ static void in_three_places(ops::walk& w, const char* name, float size, int n, d
       name, at(4), 0, [&](auto t) { return reshape(f(t, axis<1>), 4); }, reshape(stack<2>(x, x), 2, n, 2));
 }
 
-TEST_CASE("a variance that is too large is infinite, and its rows are scaled by 0") {
+TEST_CASE("a variance that is too large is infinite") {
   ops::walk w;
   for (const int n : {2, 7, 40, 2003})
     for (const float size : {1e25f, 3e36f}) {
       in_three_places(w, "var", size, n, INFINITY, [](auto t, auto a) { return var(t, a); });
       in_three_places(w, "std", size, n, INFINITY, [](auto t, auto a) { return sinter::std(t, a); });
-      const auto x = beside<float, 2>(size / 1e4, {3, n}, size / 1e4);
-      w.row(
-          "layer_norm", array{{3, n}, std::vector(static_cast<std::size_t>(3 * n), 0.)}, 0,
-          [](auto t) { return layer_norm(t); }, x);
     }
+  w.run();
+}
+
+/// x · size, of numbers that are the same whatever the size.
+template <class T, int R>
+static tensor<T, R> sized(const index_array<R>& extents, double size, bool centred) {
+  auto x = ops::between<T, R>(extents, 0, 1);
+  for (std::int64_t i = 0; i < x.numel(); ++i)
+    x.data()[i] =
+        static_cast<T>(static_cast<float>(size * (static_cast<double>(i * 7 % 16) - (centred ? 7.5 : 3)) / 4));
+  return x;
+}
+
+/// Norms along an axis and of all, over `size`; rows of norms, whose derivatives are multiplied by it.
+template <int Axis, class T, int R>
+static void at_size(ops::walk& w, const index_array<R>& extents, double size) {
+  const double tolerance = std::max(2e-6, one_unit<T>);
+  const float less = static_cast<float>(1 / size);
+  const tensor<T, R> x = sized<T, R>(extents, size, false);
+  array a = ops::values(x);
+  for (double& v : a.at) v /= size;
+  const auto n = static_cast<long double>(extents[Axis]);
+  const auto scaled = [=](auto t) { return cast<float>(t) * less; };
+  w.row(
+      "norm", along(a, Axis, true, [&](auto s, double) { return std::sqrt((s.var + s.mean * s.mean) * n); }), tolerance,
+      [=](auto t) { return scaled(norm(t, axis<Axis>, keepdims)); }, x);
+  long double all = 0;
+  for (const double v : a.at) all += static_cast<long double>(v) * static_cast<long double>(v);
+  w.row(
+      "norm of all", array{{}, {static_cast<double>(std::sqrt(all))}}, tolerance,
+      [=](auto t) { return scaled(norm(t)); }, x);
+  w.row(
+      "gradient of norm",
+      along(a, Axis, false, [&](auto s, double own) { return own / std::sqrt((s.var + s.mean * s.mean) * n); }),
+      tolerance, [](auto t) { return grad([](auto u) { return sum(cast<float>(norm(u, axis<Axis>))); })(t); }, x);
+  if constexpr (Axis + 1 == R) {
+    const bool hidden = size < 1e-3;  // by an eps of f32
+    w.row(
+        "rms_norm", along(a, Axis, false, [&](auto s, double own) { return own / std::sqrt(s.var + s.mean * s.mean); }),
+        tolerance, [=](auto t) { return rms_norm(t, hidden ? 0. : 1e-5); }, x);
+    w.row(
+        "layer_norm", along(a, Axis, false, [](auto s, double own) { return (own - s.mean) / std::sqrt(s.var); }),
+        4 * tolerance, [=](auto t) { return layer_norm(t, hidden ? 0. : 1e-5); }, x);
+  }
+}
+
+TEST_CASE_TEMPLATE("squares beyond the range of f32 leave norms as they are", T, float, bf16) {
+  ops::walk w;
+  for (const double size : {1e30, 1e19, 3e-20, 1e-25, 1e-36}) {
+    for (const std::int64_t n : {4, 17, 100}) at_size<1, T, 2>(w, {5, n}, size);
+    at_size<0, T, 2>(w, {70, 9}, size);
+    at_size<0, T, 1>(w, {5003}, size);
+    at_size<1, T, 3>(w, {2, 65, 4}, size);
+  }
+  w.run();
+}
+
+TEST_CASE("gradients of norms whose squares are beyond f32 are those of f64") {
+  const auto check = [](auto f, double size) {
+    const auto x = sized<float, 2>({3, 131}, size, false);
+    const tensor<double, 2> wide = cast<double>(x);
+    array want = ops::values(grad(f)(wide));
+    for (double& v : want.at) v *= size;
+    const auto slope = [=](const tensor<float, 2>& t) { return evaluate(grad(f)(t) * static_cast<float>(size)); };
+    ops::check_equal(ops::values(slope(x)), want, 2e-5);
+    ops::check_equal(ops::values(compile(slope)(x)), want, 2e-5);
+    ops::check_equal(ops::values(compile(slope, {.backend = "reference"})(x)), want, 2e-5);
+  };
+  for (const double size : {1e30, 1e20, 1e-20, 1e-25}) {
+    const double eps = size < 1 ? 0 : 1e-5;
+    check(
+        [=](auto x) {
+          const auto y = evaluate(layer_norm(x, eps));
+          return sum(y * y * y);
+        },
+        size);
+    check(
+        [=](auto x) {
+          const auto y = evaluate(rms_norm(x, eps));
+          return sum(y * y * y);
+        },
+        size);
+  }
+}
+
+TEST_CASE("rows with NaN and infinities, and rows of zeros, have norms of their own") {
+  auto x = full<float>(3e30f, 6, 70);
+  for (std::int64_t i = 0; i < 70; ++i) x(1, i) = 0.f, x(4, i) = 1e-30f;
+  x(2, 5) = NAN;
+  x(3, 69) = -INFINITY;
+  ops::walk w;
+  w.row(
+      "norm", array{{6}, {std::sqrt(70.) * 3, 0, NAN, INFINITY, 0, std::sqrt(70.) * 3}}, 2e-6,
+      [](auto t) { return norm(t, axis<1>) * 1e-30f; }, x);
+  array want{{6, 70}, std::vector<double>(420, 1)};
+  for (std::size_t i = 0; i < 70; ++i) want.at[70 + i] = 0, want.at[140 + i] = NAN, want.at[210 + i] = 0;
+  want.at[210 + 69] = NAN;
+  for (std::size_t i = 0; i < 70; ++i) want.at[280 + i] = 1e-30 / std::sqrt(1e-5);
+  w.row(
+      "rms_norm", want, 2e-6, [](auto t) { return rms_norm(t); }, x);
   w.run();
 }
 

@@ -295,6 +295,39 @@ TEST_CASE("chains clip gradients") {
               2e-6);
 }
 
+TEST_CASE("clipping by a norm makes a step of that norm, whatever the gradients' magnitude") {
+  struct pair_of_leaves {
+    tensor<float, 1> a;
+    tensor<bf16, 2> b;
+  };
+  const optim::clip_by_global_norm clip(2);
+  const auto both = [&](const pair_of_leaves& g) { return clip.change(g, g, clip.init(g)).first; };
+  const auto interpreted = compile(both, {.backend = "reference"});
+  const auto compiled = compile(both);
+  // Their norm is beyond f32 at the last of these sizes.
+  for (const float size : {1e-30f, 1.f, 1e20f, 3e25f, 1e38f}) {
+    const pair_of_leaves g{tensor<float, 1>{2.5f, -3.f, 1.f, 3.25f} * size,
+                           cast<bf16>(tensor<float, 2>{{2.f, -3.f}, {0.f, 1.f}} * size)};
+    doubles raw;
+    for (const float v : g.a.to_vector()) raw.push_back(v);
+    for (const auto v : g.b.to_vector()) raw.push_back(static_cast<double>(static_cast<float>(v)));
+    double square = 0;
+    for (const double v : raw) square += v * v;
+    for (double& v : raw) v *= std::min(1., 2 / (std::sqrt(square) + 1e-6)) / std::min(1.f, size);
+    for (const auto& y : {both(g), interpreted(g), compiled(g)}) {
+      doubles got;
+      for (const float v : y.a.to_vector()) got.push_back(v / std::min(1.f, size));
+      for (const auto v : y.b.to_vector())
+        got.push_back(static_cast<double>(static_cast<float>(v)) / std::min(1.f, size));
+      check_close(doubles(got.begin(), got.begin() + 4), doubles(raw.begin(), raw.begin() + 4), 2e-6);
+      check_close(got, raw, 0x1p-8);
+    }
+  }
+  CHECK(tree_norm(std::tuple{tensor<float, 1>{3e25f}, tensor<float, 1>{4e25f}}).item() == doctest::Approx(5e25f));
+  CHECK(tree_norm(std::tuple{tensor<float, 1>{3e-25f}, tensor<float, 1>{4e-25f}}).item() * 1e25f == doctest::Approx(5.f));
+  CHECK(tree_norm(std::tuple{tensor<float, 1>{3e-25f, 4e-25f}}).item() * 1e25f == doctest::Approx(5.f));
+}
+
 TEST_CASE("averages, gradients of several batches, scaled losses") {
   const optim::ema average(0.9);
   const leaves p = made(begun());

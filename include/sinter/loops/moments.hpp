@@ -76,6 +76,28 @@ void add_shifted(const T* x, std::int64_t n, T shift, double& sum, double& squar
   square += b;
 }
 
+/// Of which this is f32's sum of squares: as they are in f64, where it has met one that is infinite, or may have lost digits of
+/// subnormal ones.
+inline bool lost(double squares) { return squares < 0x1p-100 || vocabulary::isinf(squares); }
+template <class T>
+double squares_again(const T* x, std::int64_t n, std::int64_t step, T shift) {
+  double sum[8] = {};
+  for (std::int64_t i = 0; i < n; ++i) {
+    const double d = static_cast<double>(x[i * step]) - static_cast<double>(shift);
+    sum[i % 8] += vocabulary::rounded(d * d);
+  }
+  double total = 0;
+  for (const double s : sum) total += s;
+  return total;
+}
+/// As add_shifted, whatever the magnitudes.
+template <class T, class Set = simd::instruction_set>
+void add_all_shifted(const T* x, std::int64_t n, T shift, double& sum, double& square) {
+  double part = 0;
+  add_shifted(x, n, shift, sum, part);
+  square += sizeof(T) < sizeof(double) && lost(part) ? squares_again(x, n, 1, shift) : part;
+}
+
 /// The same for each of n columns of some rows.
 template <class T, class Set = simd::instruction_set>
 void add_shifted_columns(const T* x, std::int64_t rows, std::int64_t n, const T* shift, double* sum, double* square) {
@@ -167,7 +189,7 @@ struct norm_reduction : block_source<T> {
                    std::int64_t end) const {
     double sum = 0, square = 0;
     this->each_block(s, of, along, at, begin, end,
-                     [&](const T* x, std::int64_t n, std::int64_t) { add_shifted(x, n, T(0), sum, square); });
+                     [&](const T* x, std::int64_t n, std::int64_t) { add_all_shifted(x, n, T(0), sum, square); });
     return square;
   }
 
@@ -178,7 +200,10 @@ struct norm_reduction : block_source<T> {
     double sum[reduce_columns] = {};
     std::fill_n(totals, n, 0.0);
     this->each_rows(s, of, along, at, low, high, begin, end, [&](const T* x, std::int64_t rows, std::int64_t) {
-      add_shifted_columns(x, rows, n, shift, sum, totals);
+      double part[reduce_columns] = {};
+      add_shifted_columns(x, rows, n, shift, sum, part);
+      for (std::int64_t j = 0; j < n; ++j)
+        totals[j] += sizeof(T) < sizeof(double) && lost(part[j]) ? squares_again(x + j, rows, n, T(0)) : part[j];
     });
   }
 };

@@ -122,7 +122,7 @@ void norm_row(const T* x, T* y, std::int64_t n, bool centred, double eps, const 
         sum_parts(x, n, [](const T* part, std::int64_t m) { return reduce_elements<ir::op::add>(part, m); }) / count);
   double sum = 0, square = 0;
   for (std::int64_t i = 0; i < n; i += block_elements)
-    add_shifted(x + i, std::min(block_elements, n - i), mean, sum, square);
+    add_all_shifted(x + i, std::min(block_elements, n - i), mean, sum, square);
   if (!centred) {
     const vector r(static_cast<T>(1 / std::sqrt(square / count + eps)));
     return scale_row(x, y, n, by, [&](vector v) { return v * r; });
@@ -186,6 +186,9 @@ void norm_lanes(T* y, std::int64_t n, std::int64_t rows, bool centred, double ep
   using vector = simd::vec<T>;
   constexpr int width = vector::width;
   const vector share(static_cast<T>(1 / static_cast<double>(n))), zero(T(0));
+  // An eps hides what subnormal squares have lost.
+  const vector least(eps < 1e-25 ? T(0x1p-100) : T(0));
+  bool again = false;
   T rest[lane_rows], root[lane_rows];
   const std::int64_t end = (rows + width - 1) / width * width;
   for (std::int64_t j = 0; j < end; j += width) {
@@ -201,10 +204,19 @@ void norm_lanes(T* y, std::int64_t n, std::int64_t rows, bool centred, double ep
     const vector left = centred ? sum * share : zero;
     const auto whole = simd::isfinite(square) | simd::bit_not(simd::isfinite(sum));
     const vector squares = centred ? square - simd::select(whole, sum * left, zero) : square;
+    if constexpr (sizeof(T) < sizeof(double))
+      again = again || simd::any(simd::isinf(square) | simd::less(square, least));
     left.store(rest + j);
     (simd::select(simd::less(squares, zero), zero, squares) * share).store(root + j);
   }
   inverse_roots(root, end, eps);
+  for (std::int64_t j = 0; again && j < rows; ++j) {
+    double sum = 0;
+    for (std::int64_t r = 0; centred && r < n; ++r) sum += static_cast<double>(y[r * lane_rows + j]);
+    const moments m(static_cast<double>(n), 0, sum, squares_again(y + j, n, lane_rows, T(0)));
+    rest[j] = static_cast<T>(m.mean);
+    root[j] = static_cast<T>(1 / std::sqrt(m.squares / m.count + eps));
+  }
   for (std::int64_t r = 0; r < n; ++r) {
     T* const to = y + r * lane_rows;
     for (std::int64_t j = 0; j < end; j += width) {

@@ -360,8 +360,11 @@ auto cosine_similarity(const X& x, const Y& y, double eps = 1e-8, location here 
     const location at = here.in("nn::cosine_similarity");
     const auto a = sinter::detail::evaluate(detail::wide(x, at), at);
     const auto b = sinter::detail::evaluate(detail::wide(y, at), at);
-    const auto sizes = mul(maximum(norm(a, axis<-1>, at), eps, at), maximum(norm(b, axis<-1>, at), eps, at), at);
-    return detail::narrow<typename X::value_type>(div(detail::dot_rows(a, b, at), sizes, at), at);
+    // Each is divided by its size first: products of large elements, or of sizes, are out of f32's range.
+    const auto unit = [&](const auto& v) {
+      return mul(v, sinter::detail::evaluate(div(1, maximum(norm(v, axis<-1>, keepdims, at), eps, at), at), at), at);
+    };
+    return detail::narrow<typename X::value_type>(detail::dot_rows(unit(a), unit(b), at), at);
   } else {
     return x;
   }
@@ -377,9 +380,11 @@ auto cosine(const X& x, const Y& y, const T& targets, How how = {}, double margi
     detail::check_paired(at, x, y);
     const auto a = sinter::detail::evaluate(detail::wide(x, at), at);
     const auto b = sinter::detail::evaluate(detail::wide(y, at), at);
-    const auto by_size = [&](const auto& v) { return rsqrt(add(detail::dot_rows(v, v, at), 1e-12, at), at); };
-    const auto near =
-        sinter::detail::evaluate(mul(mul(detail::dot_rows(a, b, at), by_size(a), at), by_size(b), at), at);
+    const auto unit = [&]<class V>(const V& v) {
+      const auto squares = sinter::detail::squares_over<sinter::detail::last_axis<V>, true>(v, at);
+      return mul(v, sinter::detail::inverse_root<typename V::value_type>(squares, 1e-12, at), at);
+    };
+    const auto near = sinter::detail::evaluate(detail::dot_rows(unit(a), unit(b), at), at);
     detail::check_paired(at, near, targets);
     const auto losses =
         where(eq(detail::wide(targets, at), 1, at), sub(1, near, at), detail::positive(sub(near, margin, at), at), at);

@@ -75,9 +75,11 @@ void check_channels(const char* op, const X& x, const dim& channels, location at
 
 /// All axes but 1.
 template <int Rank>
-constexpr auto axes_beside_channels() {
-  return []<int... I>(std::integer_sequence<int, I...>) { return axis<0, (I + 2)...>; }
-  (std::make_integer_sequence<int, Rank - 2>{});
+constexpr op_shapes::axis_list axes_beside_channels() {
+  op_shapes::axis_list all;
+  for (int a = 0; a < Rank; ++a)
+    if (a != 1) all.at[all.count++] = a;
+  return all;
 }
 
 /// y · weight + bias of channels.
@@ -193,19 +195,22 @@ struct batch_norm {
     constexpr int rank = X::rank;
     const V scale = sinter::detail::evaluate(
         mul(rsqrt(add(variance, static_cast<double>(eps), at), at), detail::wide(weight, at), at), at);
-    const V offset = sinter::detail::evaluate(sub(detail::wide(bias, at), mul(mean, scale, at), at), at);
-    const auto a = detail::per_channel<rank>(scale, at), b = detail::per_channel<rank>(offset, at);
-    return detail::narrow<T>(add(mul(detail::wide(x, at), a, at), b, at), at);
+    // Not one term of each channel: x · a - mean · a would lose the digits in which x differs from the mean.
+    const auto d = sub(detail::wide(x, at), detail::per_channel<rank>(mean, at), at);
+    const auto a = detail::per_channel<rank>(scale, at);
+    const auto b = detail::per_channel<rank>(sinter::detail::evaluate(detail::wide(bias, at), at), at);
+    return detail::narrow<T>(add(mul(d, a, at), b, at), at);
   }
   template <class X, class S>
   std::pair<X, S> trained(const X& x, const S& s, location at) const {
     constexpr int rank = X::rank;
     constexpr auto others = detail::axes_beside_channels<rank>();
     const dim count = x.numel() / x.size(1, at);
-    const auto wider = sinter::detail::evaluate(detail::wide(x, at), at);
-    const auto mean = sinter::detail::evaluate(sinter::mean(wider, others, at), at);
-    const auto d = sinter::detail::evaluate(sub(wider, detail::per_channel<rank>(mean, at), at), at);
-    const auto variance = sinter::detail::evaluate(sinter::mean(mul(d, d, at), others, at), at);
+    const auto c = sinter::detail::centred<others>(sinter::detail::evaluate(detail::wide(x, at), at), at);
+    const auto of_channels = [&](const auto& kept) { return reshape(kept, std::array{x.size(1, at)}, at); };
+    const auto mean = of_channels(sinter::detail::evaluate(add(c.about, c.mean, at), at));
+    const auto variance =
+        of_channels(sinter::detail::divided(sinter::detail::centred_squares<others, true>(c, count, at), count, at));
     const auto scale = mul(rsqrt(add(variance, static_cast<double>(eps), at), at), detail::wide(weight, at), at);
     const auto a = detail::per_channel<rank>(sinter::detail::evaluate(scale, at), at);
     const auto b = detail::per_channel<rank>(sinter::detail::evaluate(detail::wide(bias, at), at), at);
@@ -216,7 +221,8 @@ struct batch_norm {
     // PyTorch's: what runs is the estimate of the variance of all, of one element the variance itself.
     const dim rest = count < 2 ? dim(1) : count - 1;
     const auto all = sinter::detail::divided(sinter::detail::multiplied(variance, count, at), rest, at);
-    return {X(detail::narrow<T>(add(mul(d, a, at), b, at), at)), S{moved(s.mean, mean), moved(s.variance, all)}};
+    return {X(detail::narrow<T>(add(mul(c.differences(at), a, at), b, at), at)),
+            S{moved(s.mean, mean), moved(s.variance, all)}};
   }
 };
 

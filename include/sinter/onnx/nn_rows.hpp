@@ -34,15 +34,30 @@ void soft(call& c) {
   c.give(reshape_to(Of(reshape_to(x, {product_of(e, 0, a), product_of(e, a)}), 1), e));
 }
 
+/// Of x over axes, which are kept. Its elements are taken relative to about the mean first, whose rounding is thus lost to nothing.
+struct spread {
+  node mean, differences, variance;  ///< the variance is an f64
+
+  spread(const node& x, const std::vector<int>& axes) {
+    const node about = ir::stop_gradient(mean_over(x, axes, true)), off = minus(x, about);
+    const node rest = mean_over(off, axes, true), r = to_type(rest, dtype::f64);
+    mean = plus(about, rest);
+    differences = minus(off, rest);
+    const node left = minus(mean_square(off, axes), times(r, r));
+    variance = choose(ir::lt(left, 0.0), constant(dtype::f64, 0), left);
+  }
+  static node mean_square(const node& x, const std::vector<int>& axes) {
+    return over(squares_over(x, axes, true), size_node(count_over(x, axes), dtype::f64));
+  }
+};
 /// (x - mean) / sqrt(var + eps) over axes; the mean and 1 / sqrt(var + eps), too.
 struct normalized {
   node y, mean, inverse;
 };
 inline normalized normalize(const node& x, const std::vector<int>& axes, double eps) {
-  const node mean = mean_over(x, axes, true);
-  const node d = minus(x, mean);
-  const node inverse = pointwise(op::rsqrt, mean_over(d * d, axes, true) + eps);
-  return {times(d, inverse), mean, inverse};
+  const spread s(x, axes);
+  const node inverse = to_type(pointwise(op::rsqrt, s.variance + eps), x.type());
+  return {times(s.differences, inverse), s.mean, inverse};
 }
 inline void layer_norm(call& c) {
   const node x = c.x(0);
@@ -58,7 +73,8 @@ inline void layer_norm(call& c) {
 inline void rms_norm(call& c) {
   const node x = c.x(0), w = wide(x);
   const int axis = axis_of(c.i("axis", -1), x.rank());
-  const node inverse = pointwise(op::rsqrt, mean_over(w * w, all_axes(x.rank(), axis), true) + c.f("epsilon", 1e-5f));
+  const node squares = spread::mean_square(w, all_axes(x.rank(), axis));
+  const node inverse = to_type(pointwise(op::rsqrt, squares + c.f("epsilon", 1e-5f)), w.type());
   c.give(0, times(to_type(times(w, inverse), x.type()), c.x(1)));
   if (c.wants(1)) c.give(1, inverse);
 }
@@ -101,25 +117,27 @@ inline void batch_norm(call& c) {
   const double eps = c.f("epsilon", 1e-5f), momentum = c.f("momentum", 0.9f);
   const bool training = c.i("training_mode", 0) != 0 || (c.version < 14 && c.wants(1));
   const bool of_places = c.i("spatial", 1) == 0;
-  node mean = c.x(3), var = c.x(4);
+  const node mean = c.x(3), var = c.x(4);
+  node d, v;
   if (training) {
     std::vector<int> axes = of_places ? std::vector<int>{0} : all_axes(rank);
     if (rank < 2) c.refuse("its input is " + text_of(extents_of(x)) + ", which has no channels");
     if (!of_places) axes.erase(axes.begin() + 1);
-    const node m = mean_over(wide(x), axes, false);
-    const node d = minus(wide(x), by_feature(m, rank, of_places));
-    const node v = mean_over(d * d, axes, false);
+    const spread s(wide(x), axes);
+    const node m = reshape_to(s.mean, extents_of(mean));
+    v = reshape_to(to_type(s.variance, m.type()), extents_of(var));
+    d = s.differences;
     c.give(1, mean * momentum + to_type(m, mean.type()) * (1 - momentum));
     c.give(2, var * momentum + to_type(v, var.type()) * (1 - momentum));
     if (c.wants(3)) c.give(3, to_type(m, mean.type()));
     if (c.wants(4)) c.give(4, to_type(v, var.type()));
-    mean = m;
-    var = v;
+  } else {
+    v = wide(var);
+    d = minus(wide(x), by_feature(wide(mean), rank, of_places));
   }
-  // In inference one factor and one term of a channel.
-  const node scale = times(wide(c.x(1)), pointwise(op::rsqrt, wide(var) + eps));
-  const node shift = minus(wide(c.x(2)), times(wide(mean), scale));
-  c.give(0, to_type(plus(times(wide(x), by_feature(scale, rank, of_places)), by_feature(shift, rank, of_places)),
+  // Not one term of each channel: x · scale - mean · scale would lose the digits in which x differs from the mean.
+  const node scale = times(wide(c.x(1)), pointwise(op::rsqrt, v + eps));
+  c.give(0, to_type(plus(times(d, by_feature(scale, rank, of_places)), by_feature(wide(c.x(2)), rank, of_places)),
                     x.type()));
 }
 /// x times a number, and a term for each channel: an experiment of the first versions.
@@ -156,9 +174,10 @@ inline void lrn(call& c) {
 inline void lp_norm(call& c) {
   const node x = c.x(0);
   const int axis = axis_of(c.i("axis", -1), x.rank());
-  const node n = c.i("p", 2) == 1 ? reduced(op::add, pointwise(op::abs, x), {axis}, true)
-                                  : ir::sqrt(reduced(op::add, x * x, {axis}, true));
-  c.give(choose(ir::eq(n, 0.0), constant(x.type(), 0), over(x, n)));
+  const node w = wide(x);
+  const node n = c.i("p", 2) == 1 ? reduced(op::add, pointwise(op::abs, w), {axis}, true)
+                                  : to_type(ir::sqrt(squares_over(w, {axis}, true)), w.type());
+  c.give(to_type(choose(ir::eq(n, 0.0), constant(w.type(), 0), over(w, n)), x.type()));
 }
 inline void mvn(call& c) {
   const node x = c.x(0);
@@ -167,8 +186,8 @@ inline void mvn(call& c) {
   else
     for (const int a : {0, 2, 3})
       if (a < x.rank()) axes.push_back(a);
-  const node d = minus(wide(x), mean_over(wide(x), axes, true));
-  c.give(to_type(over(d, ir::sqrt(mean_over(d * d, axes, true)) + 1e-9), x.type()));
+  const spread s(wide(x), axes);
+  c.give(to_type(over(s.differences, to_type(ir::sqrt(s.variance), s.mean.type()) + 1e-9), x.type()));
 }
 /// cos and sin of positions applied to x (batch, heads, rows, size).
 inline void rotary(call& c) {
@@ -333,7 +352,7 @@ inline void cross_entropy(call& c) {
 
 inline const row networks[] = {
     {"Attention", "", 23, attention, "products and softmax"},
-    {"BatchNormalization", "", 1, batch_norm, "a factor and a term for each channel"},
+    {"BatchNormalization", "", 1, batch_norm, "sub, mul, add"},
     {"Gemm", "", 1, gemm, "matmul"},
     {"GroupNormalization", "", 1, group_norm, "means"},
     {"ImageScaler", "", 1, image_scaler, "mul, add"},

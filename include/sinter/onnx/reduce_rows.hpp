@@ -50,7 +50,13 @@ inline node root(const node& x) {
 inline node logarithm(const node& x) {
   return is_float(x.type()) ? ir::log(x) : to_type(ir::log(to_type(x, dtype::f64)), x.type());
 }
-inline void reduce_l2(call& c) { reduction(c, op::add, squared, root); }
+inline void reduce_l2(call& c) {
+  if (!is_float(c.type(0))) return reduction(c, op::add, squared, root);
+  const auto axes = reduction_axes(c);
+  const node x = c.x(0);
+  const bool keep = c.i("keepdims", 1) != 0;
+  c.give(axes ? to_type(ir::sqrt(squares_over(wide(x), *axes, keep)), x.type()) : pointwise(op::abs, x));
+}
 inline void reduce_sum_square(call& c) { reduction(c, op::add, squared, as_is); }
 inline void reduce_log_sum(call& c) { reduction(c, op::add, as_is, logarithm); }
 inline void reduce_mean(call& c) {

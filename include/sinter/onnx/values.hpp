@@ -181,6 +181,14 @@ inline node mean_over(const node& x, const std::vector<int>& axes, bool keep) {
   return over(sum, size_node(count_over(x, axes), x.type()));
 }
 
+/// The sum of the squares of a float over ascending axes, as f64.
+inline node squares_over(const node& x, const std::vector<int>& axes, bool keep) {
+  ir::attributes a;
+  for (int axis : axes) a.ints.push_back(axis);
+  const node s = ir::push(op::sum_squares, {x}, std::move(a));
+  return keep ? reshape_to(s, reduced_extents(extents_of(x), axes, true)) : s;
+}
+
 /// count elements of an axis from start by step.
 inline node sliced(const node& x, int axis, dim start, dim count, std::int64_t step = 1) {
   extents counts = extents_of(x), starts(counts.size(), dim(0));

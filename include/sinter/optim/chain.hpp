@@ -10,7 +10,8 @@ namespace sinter::optim {
 
 // A link has a type `link`, init(p), and change(p, g, state), which gives other gradients and the next state.
 
-/// Gradients scaled to a norm of all together that is at most `largest`, as PyTorch's clip_grad_norm_.
+/// Gradients scaled to a norm of all together that is at most `largest`, as PyTorch's clip_grad_norm_. Also where that norm is beyond
+/// the gradients' dtype.
 class clip_by_global_norm {
  public:
   using link = void;
@@ -23,7 +24,7 @@ class clip_by_global_norm {
   }
   template <class P, class G>
   std::pair<G, stateless> change(const P&, const G& g, const stateless&, location at = location::current()) const {
-    const auto norm = tree_norm(g, at);
+    const auto norm = sinter::detail::norm_of_all("optim::clip_by_global_norm", g, at);
     const auto factor = detail::evaluate(minimum(largest_ / (norm + 1e-6), 1, at), at);
     return {tree_scale(factor, g, at), stateless{}};
   }

@@ -39,8 +39,10 @@ Matrix orthogonalised(const Matrix& m, location at) {
   const auto turned = [&](const Matrix& x) {
     return tall ? Matrix(sinter::detail::evaluate(sinter::transpose(x, at), at)) : x;
   };
-  const auto size = sinter::detail::evaluate(sqrt(sum_over<op_shapes::all_axes(2), false>(mul(m, m, at), at), at), at);
-  Matrix x = turned(sinter::detail::evaluate(div(m, maximum(size, 1e-7, at), at), at));
+  const auto size = sqrt(squares_over<op_shapes::all_axes(2), false>(m, at), at);
+  const auto by =
+      sinter::detail::evaluate(cast<typename Matrix::value_type>(div(1, maximum(size, 1e-7, at), at), at), at);
+  Matrix x = turned(sinter::detail::evaluate(mul(m, by, at), at));
   for (int i = 0; i < 5; ++i) {
     const Matrix a = matmul(x, sinter::transpose(x, at), at);
     const Matrix b = sinter::detail::evaluate(mul(a, -4.775, at) + mul(matmul(a, a, at), 2.0315, at), at);

@@ -107,6 +107,12 @@ class body_printer {
     return !vector || is_vector(id) ? value : "splat<" + vector_type(at(id).type) + ">(" + value + ")";
   }
 
+  /// What an element adds to a reduction.
+  std::string addend(const instruction& i, bool vector) const {
+    const std::string x = operand(i.args[0], vector);
+    return i.squares ? std::string("square_as<") + (vector ? "v" : "s") + "_f64>(" + x + ")" : x;
+  }
+
   std::string pointer(int buffer) const { return "p" + std::to_string(buffer); }
 
   /// buffer + offset; for a vector access the vector axis is part of it, as the first lane.

@@ -200,7 +200,7 @@ class column_printer {
                       ", " + row_of(id) + "[u], " + body_.operand(at(id).args[0], true) + ", " + number + ");");
             continue;
           }
-          out_.line(sum + " = " + body_.combine(at(id).code, sum, body_.operand(at(id).args[0], true)) + ";");
+          out_.line(sum + " = " + body_.combine(at(id).code, sum, body_.addend(at(id), true)) + ";");
         }
         for (const auto* s : stores) body_.store(*s, true, tail, streams(*s));
         for (int id : needed)

@@ -31,7 +31,8 @@ inline const series<piece>& pieces() {
       {prelude_guards, {"cuts", "load_where", "load_where_apart", "load_at_where", "within"}},
       {prelude_threads, {"part_of", "gemm"}},
       {prelude_fold,
-       {"fold_add", "fold_mul", "fold_maximum", "fold_minimum", "fold_bit_or", "fold_bit_and", "gemm", "take_extreme"}},
+       {"fold_add", "fold_mul", "fold_maximum", "fold_minimum", "fold_bit_or", "fold_bit_and", "gemm", "take_extreme",
+        "square_as"}},
       {prelude_transpose, {"transpose", "gemm"}},
       {prelude_arithmetic, {"divide", "remainder", "power", "shift_left", "shift_right", "sigmoid", "rsqrt"}},
       {prelude_round,
@@ -50,13 +51,17 @@ inline const series<piece>& pieces() {
   return all;
 }
 
-/// Widest compute type in the kernel that has to be quick: indices do not count.
+/// Widest compute type in the kernel that has to be quick: indices do not count, nor does what a row has one of.
 inline std::size_t widest(const kernel& k) {
   std::size_t bytes = 4;
+  const bool all = k.is_product() || k.stands_alone() || k.axes.empty();
+  const auto counts = [&](const instruction& i) {
+    return i.type == dtype::f64 && (all || (!i.squares && (i.axes >> k.vector_axis() & 1u)));
+  };
   for (const auto& i : k.body)
-    if (i.type == dtype::f64 || (i.kind == kind::compute && ir::row(i.code).rule == ir::dtype_rule::random)) bytes = 8;
+    if (counts(i) || (i.kind == kind::compute && ir::row(i.code).rule == ir::dtype_rule::random)) bytes = 8;
   for (const auto& b : k.buffers)
-    if (b.type == dtype::f64) bytes = 8;
+    if (all && b.type == dtype::f64) bytes = 8;
   return bytes;
 }
 

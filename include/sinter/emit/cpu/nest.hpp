@@ -259,7 +259,7 @@ class nest_printer {
       }
       for (int id = 0; id < size(); ++id)
         if (at(id).span == span_of::row && !body_.is_vector(at(id).args[0]) && at(at(id).args[0]).stage == s)
-          out_.line(sums_.acc(id) + " = " + body_.combine(at(id).code, sums_.acc(id), body_.name(at(id).args[0])) +
+          out_.line(sums_.acc(id) + " = " + body_.combine(at(id).code, sums_.acc(id), body_.addend(at(id), false)) +
                     ";");
       for (const auto& st : k_.stores)
         if (!is_uniform_store(st) && !is_final_store(st) && !body_.varies(st, inner_) && at(st.value).stage == s)
@@ -297,7 +297,9 @@ class nest_printer {
     if (w.empty()) return;
     guards_ = guards_of(p);
     const int parts = sums_.parts_of(w.reductions);
+    const series<int> fours = sums_.by_fours(w.reductions);
     for (int id : w.reductions) sums_.begin_reduction(id, parts);
+    pass_ = p;
     over_inner(
         [&](bool tail) {
           sorted_set<int> done;
@@ -313,8 +315,24 @@ class nest_printer {
           for (const auto* s : w.stores) body_.store(*s, true, tail, streams(*s));
           if (!tail) ask_ahead(k_, body_, done, p, out_);
         },
-        parts, sums_.with_runs(w.reductions), sums_.by_fours(w.reductions));
-    for (int id : w.reductions) sums_.end_reduction(id, parts);
+        parts, sums_.with_runs(w.reductions), fours);
+    for (int id : w.reductions)
+      if (sums_.may_be_lost(id, fours) && !sums_.has_runs(id))
+        sums_.end_squares(id, body_.name(id), [&] {
+          over_outer_inner([&] { add_again(id, k_.block ? "low" : "0", k_.block ? "high" : extent(last())); });
+        });
+      else sums_.end_reduction(id, parts);
+  }
+
+  /// Adds up a sum of squares once more, vector by vector.
+  void add_again(int id, const std::string& low, const std::string& high) {
+    const std::string i = "i" + number(static_cast<std::int64_t>(last()));
+    out_.block("for (long " + i + " = " + low + "; " + i + " < " + high + "; " + i + " += SINTER_W)", [&] {
+      out_.line("const long n = " + high + " - " + i + " < SINTER_W ? " + high + " - " + i + " : SINTER_W;");
+      sorted_set<int> done;
+      value(at(id).args[0], pass_, done, true);
+      sums_.accumulate(id, true);
+    });
   }
 
   /// Whether loops are cut where guards change. Not where vectors lie in an array of the row, or are counted: they would
@@ -414,16 +432,20 @@ class nest_printer {
         out_.line("const long to = " + high + " - from > " + step + " ? from + " + step + " : " + high + ";");
         for (int id : sums) sums_.begin_run(id);
         vector_loop("from", "to");
-        for (int id : sums) sums_.end_run(id, parts);
+        for (int id : sums)
+          if (sums_.may_be_lost(id, by_fours)) sums_.end_run_of_squares(id, [&] { add_again(id, "from", "to"); });
+          else sums_.end_run(id, parts);
       });
     };
-    auto nest = [&](auto&& self, std::size_t j) -> void {
-      if (j + 1 == inner_axes_.size()) return runs();
-      const std::string i = "i" + number(static_cast<std::int64_t>(inner_axes_[j]));
-      out_.block("for (long " + i + " = 0; " + i + " < " + extent(inner_axes_[j]) + "; ++" + i + ")",
-                 [&] { self(self, j + 1); });
-    };
-    out_.block("", [&] { nest(nest, 0); });
+    out_.block("", [&] { over_outer_inner(runs); });
+  }
+  /// The loops over the inner axes but the last.
+  template <class F>
+  void over_outer_inner(F&& inside, std::size_t j = 0) {
+    if (j + 1 == inner_axes_.size()) return inside();
+    const std::string i = "i" + number(static_cast<std::int64_t>(inner_axes_[j]));
+    out_.block("for (long " + i + " = 0; " + i + " < " + extent(inner_axes_[j]) + "; ++" + i + ")",
+               [&] { over_outer_inner(inside, j + 1); });
   }
 
   /// The whole vectors of a row from `low`, some at once: `parts`, or four of sums that take four.
@@ -505,6 +527,7 @@ class nest_printer {
   std::uint32_t inner_ = 0, row_ = 0;
   series<std::size_t> inner_axes_;
   bool combines_ = false, cuts_ = false;
+  int pass_ = 0;        ///< that is printed
   series<int> guards_;  ///< of the pass that is printed, where loops are cut
   reduction_printer sums_;
   bool keeps_ = false;            ///< kept values are saved in the passes that are printed

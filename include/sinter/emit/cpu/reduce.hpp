@@ -46,12 +46,19 @@ class reduction_printer {
   }
   /// An f32 sum whose lanes are f64: rows are read from memory, and a mean must not lose what differs from it. It has one
   /// accumulator, however many parts a pass has.
-  bool is_wide(int id) const { return is_f32_sum(at(id)) && at(id).span != span_of::row; }
+  bool is_wide(int id) const { return (is_f32_sum(at(id)) || adds_f32_squares(id)) && at(id).span != span_of::row; }
+  bool adds_f32_squares(int id) const { return at(id).squares && at(at(id).args[0]).type != dtype::f64; }
+  /// A sum of squares that is f32's as long as these are in its range: where they leave it, what has been added since the sum
+  /// began is added again as f64.
+  bool may_be_lost(int id, const series<int>& by_fours) const {
+    return at(id).squares && std::count(by_fours.begin(), by_fours.end(), id) > 0;
+  }
   std::string lanes_of(int id) const { return is_wide(id) ? "v_f64" : vector_type(at(id).type); }
 
   /// A sum of runs of fold_vectors per part, between begin_run and end_run.
   bool has_runs(int id) const {
     if (!is_wide(id) || at(id).span == span_of::inner) return false;
+    if (at(id).squares) return k_.axes[last()].extent.number().value_or(least_by_fours) >= least_by_fours;
     return k_.block || k_.axes[last()].extent.number().value_or(most_unfolded + 1) > most_unfolded ||
            (inner_axes_.size() > 1 && vectors_of_row().value_or(2 * fold_vectors + 1) > 2 * fold_vectors);
   }
@@ -61,7 +68,7 @@ class reduction_printer {
     series<int> out;
     if (k_.axes[last()].extent.number().value_or(least_by_fours) < least_by_fours) return out;
     for (int id : reductions)
-      if (is_wide(id)) out.push_back(id);
+      if (is_wide(id) && (has_runs(id) || !at(id).squares || at(id).span == span_of::inner)) out.push_back(id);
     return out;
   }
   void begin_four(const series<int>& sums, int parts) {
@@ -88,7 +95,7 @@ class reduction_printer {
   }
   /// One whose runs go on from row to row, or along the inner axes before the last.
   bool counts(int id) const {
-    return has_runs(id) && !k_.block && (at(id).span == span_of::both || inner_axes_.size() > 1);
+    return has_runs(id) && !k_.block && !at(id).squares && (at(id).span == span_of::both || inner_axes_.size() > 1);
   }
   void begin_run(int id) {
     if (!counts(id)) declare_parts(id, 1);
@@ -181,17 +188,19 @@ class reduction_printer {
     if (i.span == span_of::row) {
       const std::string memory = acc(id) + " + " + flat_inner();
       const std::string old = "load(" + memory + ")";
-      out_.line("store(" + memory + ", " + body_.combine(i.code, old, x) + ");");
+      out_.line("store(" + memory + ", " + body_.combine(i.code, old, body_.addend(i, true)) + ");");
       return;
     }
-    if (tail) x = "keep(" + x + ", n, " + identity_of(i.code, i.type) + ")";
+    if (tail) x = "keep(" + x + ", n, " + identity_of(i.code, at(i.args[0]).type) + ")";
     if (is_wide(id) && !tail && four_ != four::none) {
       const std::string h = pair(id, part_);
+      if (i.squares) x += "*" + x;
       out_.line(h + " = " + (four_ == four::in_parts && part_ % 2 == 0 ? x : body_.combine(i.code, h, x)) + ";");
       return;
     }
     const std::string a = part(id, i.span == span_of::inner && !is_wide(id) ? part_ : 0);
-    if (is_wide(id)) x = "cv<v_f64>(" + x + ")";
+    if (i.squares) x = "square_as<v_f64>(" + x + ")";
+    else if (is_wide(id)) x = "cv<v_f64>(" + x + ")";
     out_.line(a + " = " + body_.combine(i.code, a, x) + ";");
   }
 
@@ -201,7 +210,7 @@ class reduction_printer {
   }
   void add(int id) {
     const std::string w = "w" + number(id);
-    out_.line(w + " = " + body_.combine(at(id).code, w, body_.operand(at(id).args[0], true)) + ";");
+    out_.line(w + " = " + body_.combine(at(id).code, w, body_.addend(at(id), true)) + ";");
   }
   void store(int id) { out_.line("store(" + acc(id) + " + " + flat_inner() + ", w" + number(id) + ");"); }
 
@@ -240,8 +249,23 @@ class reduction_printer {
     if (has_runs(id)) return;
     join_parts(id, parts);
     if (i.span == span_of::inner)
-      out_.line("const " + scalar_type(i.type) + " " + body_.name(id) + " = " + (is_wide(id) ? "(s_f32)" : "") +
+      out_.line("const " + scalar_type(i.type) + " " + body_.name(id) + " = " + (is_f32_sum(i) ? "(s_f32)" : "") +
                 fold(i.code, acc(id)) + ";");
+  }
+  /// Names the sum of what may be lost; `again` prints how it is added up again.
+  template <class F>
+  void end_squares(int id, const std::string& name, F&& again) {
+    out_.line("s_f64 " + name + " = " + fold(ir::op::add, acc(id)) + ";");
+    out_.block("if (__builtin_expect(lost(" + name + "), 0))", [&] {
+      out_.line(acc(id) + " = splat<v_f64>(0.0);");
+      again();
+      out_.line(name + " = " + fold(ir::op::add, acc(id)) + ";");
+    });
+  }
+  template <class F>
+  void end_run_of_squares(int id, F&& again) {
+    end_squares(id, "w" + number(id), again);
+    out_.line(sum(id) + " += w" + number(id) + ";");
   }
 
   static std::string lane(const std::string& v, dtype t, const std::string& l) {

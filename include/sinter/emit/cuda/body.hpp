@@ -230,7 +230,9 @@ class cuda_printer {
   /// What an element contributes, as an accumulator.
   std::string contribution(int id, int lane) const {
     const auto& i = at(id);
-    if (i.kind != kind::arg_reduce) return name(i.args[0]);
+    const std::string x = name(i.args[0]);
+    if (i.squares) return "(s_f64)" + x + "*(s_f64)" + x;
+    if (i.kind != kind::arg_reduce) return x;
     return accumulator_type(id) + "{" + name(i.args[0]) + ", " + position(i.at.at, lane) + "}";
   }
   void accumulate(int id, const std::string& into, int lane) {

@@ -162,9 +162,9 @@ inline int reducing_width(const kernel& k, int axis) { return std::min(vector_wi
 inline bool is_heavy(const kernel& k) {
   int costly = 0;
   for (const auto& i : k.body) {
-    costly +=
-        i.kind == kind::compute && ir::is_expensive(i.code) && i.axes != 0 && (i.axes >> (k.axes.size() - 1) & 1u);
-    if (i.kind == kind::arg_reduce || i.type == dtype::f64) costly += 2;
+    const bool along = i.axes != 0 && (i.axes >> (k.axes.size() - 1) & 1u);
+    costly += i.kind == kind::compute && ir::is_expensive(i.code) && along;
+    if (i.kind == kind::arg_reduce || (i.type == dtype::f64 && along)) costly += 2;
   }
   return costly >= 2 || k.body.size() > 48;
 }

@@ -6,9 +6,12 @@
 
 namespace sinter::engine::emit {
 
-/// Vector to scalar, lane l with lane l + half each time, so that the order never varies.
+/// Vector to scalar, lane l with lane l + half each time, so that the order never varies; and squares as another type.
 inline constexpr std::string_view prelude_fold = R"prelude(
 namespace sx {
+template <class R, class V> SX R square_as(V a) { const R x = cv<R>(a); return x * x; }
+// Whether a sum of squares of f32 has met one that is infinite, or may have lost digits of subnormal ones.
+SX bool lost(s_f64 sum) { return sum < 0x1p-100 || sum > 0x1p1000; }
 #if SINTER_W == 16
 #define SX_ROTATE(a, k) __builtin_shufflevector(a, a, k, 1 ^ k, 2 ^ k, 3 ^ k, 4 ^ k, 5 ^ k, 6 ^ k, 7 ^ k, 8 ^ k, 9 ^ k, 10 ^ k, 11 ^ k, 12 ^ k, 13 ^ k, 14 ^ k, 15 ^ k)
 #define SX_HALVES SX_HALVE(8) SX_HALVE(4) SX_HALVE(2) SX_HALVE(1)

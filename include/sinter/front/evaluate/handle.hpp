@@ -137,6 +137,8 @@ SINTER_API handle contiguous(const handle& x, location at);
 
 SINTER_API handle push_cast(const handle& x, dtype type, location at);
 SINTER_API handle push_scan(ir::op combiner, const handle& x, int axis, location at);
+/// The sum of the squares of a floating tensor over axes, ascending, as f64: while tracing, or on a GPU.
+SINTER_API handle sum_squares(const handle& x, std::span<const int> axes, location at);
 SINTER_API handle push_arg_reduce(ir::op combiner, const handle& x, int axis, location at);
 
 /// f32 elements rounded to bf16 or f16, as f32.

@@ -88,6 +88,18 @@ SINTER_API bool on_gpu(const char* op, std::span<const handle* const> operands, 
   return first && first->memory.where().is_cuda();
 }
 
+SINTER_API handle sum_squares(const handle& x, std::span<const int> axes, location at) {
+  if (!tracing()) {
+    const series<std::int64_t> facts(axes.begin(), axes.end());
+    const handle* const operands[] = {&x};
+    return launch(
+        "norm", operands, {facts.data(), facts.size()}, [&] { return sum_squares(x, axes, at); }, at);
+  }
+  ir::attributes attr;
+  for (const int a : axes) attr.ints.push_back(a);
+  return push_op(ir::op::sum_squares, {x}, std::move(attr), at);
+}
+
 SINTER_API handle push_arg_reduce(ir::op combiner, const handle& x, int axis, location at) {
   ir::attributes attr;
   attr.ints = {axis};

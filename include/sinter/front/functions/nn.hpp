@@ -145,20 +145,40 @@ constexpr bool takes_rows() {
   else return takes_floats<Name, X, Scales...>();
 }
 
+/// x / n in f64.
+template <class X>
+auto shared(const X& x, dim n, location at) {
+  if (n.is_symbolic()) return detail::evaluate(div(x, n, at), at);
+  return detail::evaluate(mul(x, formula_number{1 / static_cast<double>(n.bits)}, at), at);
+}
+
+/// 1 / sqrt(v + eps) of an f64 in T, whose eps it is.
+template <class T, class V>
+auto inverse_root(const V& v, double eps, location at) {
+  return detail::evaluate(cast<T>(rsqrt(add(v, static_cast<double>(static_cast<T>(eps)), at), at), at), at);
+}
+
 /// (x - mean) / sqrt(variance + eps) over the last axis, in f32 or f64.
 template <class Y>
 auto standardised(const Y& y, double eps, location at) {
   constexpr auto axes = last_axis<Y>;
   const auto c = centred<axes>(y, at);
   const dim n = combined<axes>(y, at);
-  const auto v = divided(centred_squares<axes, true>(c, n, at), n, at);
-  return mul(c.differences(at), rsqrt(add(v, eps, at), at), at);
+  const auto squares = squares_over<axes, true>(c.off, at);
+  const auto mean = cast<double>(c.mean, at);
+  const auto left = detail::evaluate(sub(shared(squares, n, at), mul(mean, mean, at), at), at);
+  // A selection has the derivative of what it takes at 0, too.
+  const auto v = detail::evaluate(where(lt(left, 0, at), 0, left, at), at);
+  if constexpr (std::is_same_v<element_of<Y>, double>)  // squares that are infinite leave 0
+    return mul(c.differences(at), inverse_root<double>(where(isinf(squares, at), squares, v, at), eps, at), at);
+  else return mul(c.differences(at), inverse_root<element_of<Y>>(v, eps, at), at);
 }
 
 /// y / sqrt(mean(y²) + eps) over the last axis.
 template <class Y>
 auto unit_rms(const Y& y, double eps, location at) {
-  return mul(y, rsqrt(add(mean_over<last_axis<Y>, true>(mul(y, y, at), at), eps, at), at), at);
+  const auto v = shared(squares_over<last_axis<Y>, true>(y, at), combined<last_axis<Y>>(y, at), at);
+  return mul(y, inverse_root<element_of<Y>>(v, eps, at), at);
 }
 
 }  // namespace detail

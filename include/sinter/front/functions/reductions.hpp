@@ -110,12 +110,29 @@ auto drop_kept(const X& x, location at) {
         views::reshape(untyped(x, at), op_shapes::reduce(to_dims(x.shape()), Axes, false).shape, at), at);
 }
 
+/// The sum of squares over axes in f64, in whose range those of f32 are.
+template <axis_list Axes, bool Keep, class Y>
+auto squares_over(const Y& y, location at) {
+  if constexpr (Axes.count > 0)
+    if (const auto h = untyped(detail::evaluate(y, at), at); tracing() || on_gpu("norm", {&h}, at)) {
+      constexpr dims dropped = op_shapes::reduce(Y::static_shape, Axes, false).shape;
+      const auto s = typed<double, dropped>(sum_squares(h, {Axes.at, static_cast<std::size_t>(Axes.count)}, at), at);
+      if constexpr (!Keep) return s;
+      else
+        return typed<double, op_shapes::reduce(Y::static_shape, Axes, true).shape>(
+            views::reshape(untyped(s, at), op_shapes::reduce(h.extents, Axes, true).shape, at), at);
+    }
+  const auto x = cast<double>(y, at);
+  return sum_over<Axes, Keep>(mul(x, x, at), at);
+}
+
 /// Elements relative to about their mean, and what that leaves of it: its rounding is lost to neither the squares nor the
 /// differences. Both passes are those of the mean and of the squares.
 template <class D, class M>
 struct centring {
-  D off;   ///< x - about the mean
-  M mean;  ///< of off
+  M about;  ///< about the mean, without a derivative
+  D off;    ///< x - about
+  M mean;   ///< of off
 
   auto differences(location at) const { return sub(off, mean, at); }
 };
@@ -124,7 +141,7 @@ auto centred(const Y& y, location at) {
   const auto about = detail::evaluate(stop_gradient(mean_over<Axes, true>(y, at), at), at);
   const auto off = detail::evaluate(sub(y, about, at), at);
   const auto mean = mean_over<Axes, true>(off, at);
-  return centring<std::remove_const_t<decltype(off)>, std::remove_const_t<decltype(mean)>>{off, mean};
+  return centring<std::remove_const_t<decltype(off)>, std::remove_const_t<decltype(mean)>>{about, off, mean};
 }
 /// The sum of the squares of differences from the mean, over n elements; not less than 0, and infinite where a square is.
 template <axis_list Axes, bool Keep, class C>
@@ -290,7 +307,8 @@ auto norm_over(const X& x, location at) {
           if (const auto v = eager_totals<shape>("norm", engine::row_total::norm, y, Axes, Keep, 0, at))
             return narrow<T>(*v, at);
         }
-      return narrow<T>(root_of_squares(sum_over<Axes, Keep>(mul(y, y, at), at), at), at);
+      using W = element_of<std::remove_cvref_t<decltype(y)>>;
+      return narrow<T>(cast<W>(root_of_squares(squares_over<Axes, Keep>(y, at), at), at), at);
     }
   } else {
     return x;

@@ -145,7 +145,7 @@ void each_together(const char* op, location at, const F& f, const T& t, const Ts
   }
 }
 
-/// The sum over all places of a tensor of rank 0, in W.
+/// The sum over all places of tensors of rank 0, in W.
 template <class W>
 class running_total {
  public:
@@ -164,6 +164,20 @@ class running_total {
 template <class W, class X, class Y>
 tensor<W, 0> leaf_dot(const X& x, const Y& y, location at) {
   return settle(sum_over<op_shapes::all_axes(X::rank), false>(mul(as_type<W>(x, at), as_type<W>(y, at), at), at), at);
+}
+
+/// The 2-norm of all floating elements together.
+template <class X>
+tensor<double, 0> norm_of_all(const char* op, const X& x, location at) {
+  running_total<double> total;
+  each_together(
+      op, at,
+      [&]<class A>(const A& a) {
+        if constexpr (is_float_leaf<A>)
+          total.add(settle(squares_over<op_shapes::all_axes(A::rank), false>(wide(a, at), at), at), at);
+      },
+      x);
+  return settle(root_of_squares(total.value(at), at), at);
 }
 
 template <class X>
@@ -319,21 +333,14 @@ auto tree_dot(const X& x, const Y& y, location at = location::current()) {
   return total.value(at);
 }
 
-/// The 2-norm of all floating elements together, of rank 0: one sum of squares in f32, in f64 where a leaf is; its derivative is
+/// The 2-norm of all floating elements together, of rank 0, in f32, in f64 where a leaf is; its squares are in f64, its derivative is
 /// norm's. Integers and bools do not count. Within compile() all leaves are one graph.
 template <class X>
 auto tree_norm(const X& x, location at = location::current()) {
   using W = detail::tree_total<X>;
   constexpr bool floats = detail::any_float(detail::leaves_in<X>{});
   static_assert(floats, "sinter: [tree_norm] the tree holds no floating tensor");
-  detail::running_total<W> total;
-  detail::each_together(
-      "tree_norm", at,
-      [&]<class A>(const A& a) {
-        if constexpr (detail::is_float_leaf<A>) total.add(detail::leaf_dot<W>(a, a, at), at);
-      },
-      x);
-  return detail::settle(root_of_squares(total.value(at), at), at);
+  return detail::settle(detail::as_type<W>(detail::norm_of_all("tree_norm", x, at), at), at);
 }
 
 /// Whether f(leaf, leaf of each other tree) is true everywhere: a bool, or a tensor of which all elements are to be; gives a

@@ -34,14 +34,19 @@ struct reduce_op {
   static std::string text(const node& n) {
     return std::string(" ") + name(n.attr.combiner) + " axes=" + piece(n.attr.ints).text();
   }
-  static void reference(const evaluation& e, literal_array& out) {
-    const literal_array& x = *e.in[0];
-    const op combiner = e.n.attr.combiner;
+  /// Of each axis of x in the result, which are 0 where it is reduced.
+  static extents_t strides_of(const node& n, const literal_array& x, const literal_array& out) {
     extents_t strides(x.extents.size(), 0);
     const extents_t kept = detail::row_major_strides(out.extents);
     std::size_t next = 0;
     for (std::size_t i = 0; i < strides.size(); ++i)
-      if (!is_reduced(e.n, i)) strides[i] = kept[next++];
+      if (!is_reduced(n, i)) strides[i] = kept[next++];
+    return strides;
+  }
+  static void reference(const evaluation& e, literal_array& out) {
+    const literal_array& x = *e.in[0];
+    const op combiner = e.n.attr.combiner;
+    const extents_t strides = strides_of(e.n, x, out);
     detail::with_computed(x.type, [&](auto computed) {
       using T = typename decltype(computed)::type;
       auto* to = detail::column<T>(out);

@@ -22,6 +22,7 @@
 #include "searchsorted.hpp"
 #include "size.hpp"
 #include "slice.hpp"
+#include "sum_squares.hpp"
 #include "window.hpp"
 
 namespace sinter::ir::ops {

@@ -134,7 +134,8 @@ class rounding_bounds {
     for (const auto& m : magnitude) of.push_back(&m);
     const auto total = ir::detail::compute({n, of, sizes_});
     const double rounding = r.multiplied ? 2 * r.terms : 8 + 2 * std::sqrt(r.terms) + r.terms / 32;
-    const double unit = n.type == dtype::f64 || r.in_own_dtype ? unit_of(n.type) : 0x1p-24;
+    const bool wide = n.type == dtype::f64 && (in.empty() || in[0]->type == dtype::f64);
+    const double unit = wide || r.in_own_dtype ? unit_of(n.type) : 0x1p-24;
     for (std::size_t i = 0; i < spread.size(); ++i) spread[i] = unit * rounding * total.f[i];
   }
 

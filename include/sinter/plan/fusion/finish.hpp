@@ -41,7 +41,7 @@ inline std::string op_name(const instruction& i) {
     case kind::compute:
       return i.node == ir::no_node ? "" : ir::name(i.code);
     case kind::reduce:
-      return std::string("reduce_") + ir::name(i.code);
+      return i.squares ? ir::name(ir::op::sum_squares) : std::string("reduce_") + ir::name(i.code);
     case kind::arg_reduce:
       return std::string("arg_") + ir::name(i.code);
     case kind::product:

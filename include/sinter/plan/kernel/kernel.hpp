@@ -88,6 +88,7 @@ struct instruction {
   ir::scalar literal{};
   series<range> ranges;    ///< inside; sort, search: one
   series<int> over;        ///< reduce, scan, sort: kernel axes
+  bool squares = false;    ///< reduce: adds up the squares of args[0], an f32 or f64, as f64
   bool reverse = false;    ///< scan: later positions instead of earlier ones; sort, search
   std::uint32_t axes = 0;  ///< bit a: the value varies along axis a
   span_of span = span_of::none;

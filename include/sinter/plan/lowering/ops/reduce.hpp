@@ -5,7 +5,7 @@
 
 namespace sinter::engine::plan::ops {
 
-/// reduce and arg_reduce: iterate over the operand.
+/// reduce, arg_reduce and sum_squares: iterate over the operand.
 struct reduction : in_memory {
   static void roots(const ir::graph& g, node_id id, series<root>& out) {
     root r = whole(g, id, id);
@@ -15,8 +15,9 @@ struct reduction : in_memory {
   static int root_value(lowering& l, node_id id, const coordinates& at, coordinates& to) {
     const ir::node& v = l.graph()[id];
     instruction i;
-    i.kind = v.code == ir::op::reduce ? kind::reduce : kind::arg_reduce;
-    i.code = v.attr.combiner;
+    i.kind = v.code == ir::op::arg_reduce ? kind::arg_reduce : kind::reduce;
+    i.squares = v.code == ir::op::sum_squares;
+    i.code = i.squares ? ir::op::add : v.attr.combiner;
     i.type = v.type;
     i.where = v.where;
     i.origin = id;
@@ -31,6 +32,10 @@ struct reduction : in_memory {
     }
     i.over.assign(over.begin(), over.end());
     if (over.empty()) {
+      if (i.squares) {
+        const int wide = converted(l.code(), i.args[0], i.type);
+        return combined(l.code(), ir::op::mul, wide, wide);
+      }
       if (i.kind == kind::reduce) return i.args[0];
       return literal(l.code(), v.type, {});
     }

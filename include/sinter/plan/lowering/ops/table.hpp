@@ -21,6 +21,7 @@
 #include "searchsorted.hpp"
 #include "size.hpp"
 #include "slice.hpp"
+#include "sum_squares.hpp"
 #include "window.hpp"
 
 namespace sinter::engine::plan {
