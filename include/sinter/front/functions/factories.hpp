@@ -347,11 +347,12 @@ tensor<bool, Shape> copy_of_flags(const std::vector<bool>& flags, const index_ar
 
 template <class Range>
 using range_element = std::remove_cvref_t<decltype(*std::data(std::declval<const Range&>()))>;
-/// A contiguous range of something that is no dtype.
+/// A contiguous range of something that is no dtype; complex numbers have functions of their own.
 template <class Range>
 concept range_of_others = requires(const Range& r) {
   std::size(r);
   requires !element<range_element<Range>>;
+  requires !requires(const range_element<Range>& x) { x.imag(); };
 };
 
 }  // namespace detail
