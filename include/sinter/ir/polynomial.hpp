@@ -339,8 +339,8 @@ SINTER_API std::optional<dim> dim::divided_by(const dim& d) const {
   if (d.is(0)) return std::nullopt;
   if (is_number() && d.is_number())
     return number_ % d.number_ == 0 ? std::optional(dim(number_ / d.number_)) : std::nullopt;
-  const auto quotient = detail::exact_quotient(detail::expanded(*this), detail::expanded(d));
-  return quotient ? std::optional(detail::interned(*quotient)) : std::nullopt;
+  const auto exact = detail::exact_quotient(detail::expanded(*this), detail::expanded(d));
+  return exact ? std::optional(detail::interned(*exact)) : std::nullopt;
 }
 
 SINTER_API dim floor_div(const dim& a, const dim& b) {
