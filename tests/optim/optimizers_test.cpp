@@ -324,7 +324,8 @@ TEST_CASE("clipping by a norm makes a step of that norm, whatever the gradients'
     }
   }
   CHECK(tree_norm(std::tuple{tensor<float, 1>{3e25f}, tensor<float, 1>{4e25f}}).item() == doctest::Approx(5e25f));
-  CHECK(tree_norm(std::tuple{tensor<float, 1>{3e-25f}, tensor<float, 1>{4e-25f}}).item() * 1e25f == doctest::Approx(5.f));
+  CHECK(tree_norm(std::tuple{tensor<float, 1>{3e-25f}, tensor<float, 1>{4e-25f}}).item() * 1e25f ==
+        doctest::Approx(5.f));
   CHECK(tree_norm(std::tuple{tensor<float, 1>{3e-25f, 4e-25f}}).item() * 1e25f == doctest::Approx(5.f));
 }
 
