@@ -229,8 +229,9 @@ static void at_size(ops::walk& w, const index_array<R>& extents, double size) {
 
 TEST_CASE_TEMPLATE("squares beyond the range of f32 leave norms as they are", T, float, bf16) {
   ops::walk w;
-  for (const double size : {1e30, 1e19, 3e-20, 1e-25, 1e-36}) {
-    for (const std::int64_t n : {4, 17, 100}) at_size<1, T, 2>(w, {5, n}, size);
+  for (const double size :
+       std::is_same_v<T, float> ? std::vector{1e30, 1e19, 1e-25, 1e-36} : std::vector{1e30, 1e-25}) {
+    for (const std::int64_t n : {4, 100}) at_size<1, T, 2>(w, {5, n}, size);
     at_size<0, T, 2>(w, {70, 9}, size);
     at_size<0, T, 1>(w, {5003}, size);
     at_size<1, T, 3>(w, {2, 65, 4}, size);
