@@ -26,6 +26,7 @@ lane_t<X> slices(engine::tracer* t, const std::shared_ptr<engine::tracer>& handl
     std::copy_n(x.shape().begin() + 1, R.rank, extents.begin());
     std::copy_n(x.strides().begin() + 1, R.rank, strides.begin());
     if (t) return access::traced<E, R>(handle, t->graph.add_input(dtype_of<E>, to_shape(extents), at), extents);
+    if (!x.defined()) fail_undefined("scan", at, access::donated_to(x));
     return access::make<E, R>(access::memory(x), access::data(x) + i * x.strides()[0], extents, strides);
   });
 }
