@@ -126,6 +126,21 @@ decltype(auto) expected(const T& x, location at) {
 /// are safe from many threads at once.
 template <class F>
 class compiled {
+  // Asked only where it matters: the question alone instantiates a generic function.
+  template <class... Args>
+  static constexpr bool accepts = [] {
+    if constexpr (detail::takes_numbers<F, Args...>) return true;
+    else
+      return detail::takes_arguments<F&, detail::given_t<false, Args>...>() &&
+             std::is_invocable_v<F&, detail::given_t<false, Args>...>;
+  }();
+  /// True also after an error of the function's own.
+  template <class... Args>
+  static constexpr bool taken = [] {
+    if constexpr (accepts<Args...>) return true;
+    else return detail::told_to_take<F&, detail::given_t<false, Args>...>();
+  }();
+
  public:
   compiled(F fn, const options& how, location where)
       : state_(detail::on_heap(state{std::move(fn), engine::make_function(how, where), where})) {}
@@ -138,36 +153,48 @@ class compiled {
   /// An integer whose parameter is a rank-0 tensor is read at each call, too.
   /// Inside another trace the function is traced as part of that one. Expressions in the result become tensors.
   template <class... Args>
-  auto operator()(Args&&... args) const {
+  requires(taken<Args...>) auto operator()(Args&&... args) const {
     return called(self().where, std::forward<Args>(args)...);
   }
   // The same with the line of the call, which donated arguments name: a default cannot follow a pack.
   template <class A>
-  auto operator()(A&& a, location at = location::current()) const {
+  requires(taken<A>) auto operator()(A&& a, location at = location::current()) const {
     return called(at, std::forward<A>(a));
   }
   template <class A, class B>
-  auto operator()(A&& a, B&& b, location at = location::current()) const {
+  requires(taken<A, B>) auto operator()(A&& a, B&& b, location at = location::current()) const {
     return called(at, std::forward<A>(a), std::forward<B>(b));
   }
   template <class A, class B, class C>
-  auto operator()(A&& a, B&& b, C&& c, location at = location::current()) const {
+  requires(taken<A, B, C>) auto operator()(A&& a, B&& b, C&& c, location at = location::current()) const {
     return called(at, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c));
   }
   template <class A, class B, class C, class D>
-  auto operator()(A&& a, B&& b, C&& c, D&& d, location at = location::current()) const {
+  requires(taken<A, B, C, D>) auto operator()(A&& a, B&& b, C&& c, D&& d, location at = location::current()) const {
     return called(at, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d));
   }
   template <class A, class B, class C, class D, class E>
-  auto operator()(A&& a, B&& b, C&& c, D&& d, E&& e, location at = location::current()) const {
+  requires(taken<A, B, C, D, E>) auto operator()(A&& a, B&& b, C&& c, D&& d, E&& e,
+                                                 location at = location::current()) const {
     return called(at, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d),
                   std::forward<E>(e));
   }
   template <class A, class B, class C, class D, class E, class G>
-  auto operator()(A&& a, B&& b, C&& c, D&& d, E&& e, G&& g, location at = location::current()) const {
+  requires(taken<A, B, C, D, E, G>) auto operator()(A&& a, B&& b, C&& c, D&& d, E&& e, G&& g,
+                                                    location at = location::current()) const {
     return called(at, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d),
                   std::forward<E>(e), std::forward<G>(g));
   }
+
+  // A wrong call: Mismatch is the first argument that differs, beside what the function wants.
+  template <class... Args, std::enable_if_t<!taken<Args...>, int> = 0,
+            class Mismatch = typename decltype(detail::mismatch_of<F, detail::given_t<false, Args>...>())::type>
+  SINTER_WRONG_CALL(
+      "[compile] the function does not take these arguments: their number, a dtype or a rank differs, or text, which "
+      "is "
+      "given as std::string; mismatch<argument<N>, is<dtype, rank>, wants<dtype, rank>> says which, counted from 0")
+  detail::wrong_call<>
+  operator()(Args&&...) const;
 
   /// Makes the kernels of calls with arguments like these ahead of such a call. A spec stands for a tensor; of tensors
   /// dtypes, extents, strides and devices are read, and no elements. user_error for a function that reads values: its
@@ -195,7 +222,8 @@ class compiled {
       return use(made.graph, std::span<const engine::argument>(inputs), how(), c.where);
     };
     constexpr bool numbers = detail::takes_numbers<F, const Args&...>;
-    if constexpr (takes<const Args&...>())
+    if constexpr (!taken<const Args&...>) return operator()(args...);  // the error
+    else if constexpr (accepts<const Args&...>)
       return detail::with_opened<F>([&](const auto&... settled) { return asked(false, look, settled...); },
                                     detail::given<numbers>(args)...);
   }
@@ -219,34 +247,13 @@ class compiled {
     location where;
   };
 
-  /// False after the compile-time error.
-  template <class... Args>
-  static constexpr bool takes() {
-    // Asked only where it matters: the question alone instantiates a generic function.
-    constexpr bool accepts = [] {
-      if constexpr (detail::takes_numbers<F, Args...>) return true;
-      else
-        return detail::takes_arguments<F&, detail::given_t<false, Args>...>() &&
-               std::is_invocable_v<F&, detail::given_t<false, Args>...>;
-    }();
-    constexpr bool right = [] {
-      if constexpr (accepts) return true;
-      else return detail::told_to_take<F&, detail::given_t<false, Args>...>();
-    }();
-    static_assert(right,
-                  "sinter: [compile] the function does not take these arguments: their number, a dtype or a rank "
-                  "differs, or text, which is given as std::string");
-    return accepts;
-  }
-
   /// A call at `at`. After one that succeeds donated arguments are empty.
   template <class... Args>
   auto called(location at, Args&&... args) const {
     constexpr bool numbers = detail::takes_numbers<F, Args...>;
-    constexpr bool accepts = takes<Args...>();
     constexpr bool may_throw = !std::is_nothrow_invocable_v<F&, detail::given_t<numbers, Args>...>;
     static_assert(may_throw, "sinter: [compile] the function is noexcept, but exceptions end a trace; drop noexcept");
-    if constexpr (accepts && may_throw) {
+    if constexpr (accepts<Args...> && may_throw) {
       using result_type = detail::call_result_t<F, detail::given_t<numbers, Args>...>;
       if constexpr (!(... || detail::is_lent<Args>)) {
         return routed<result_type, numbers>(std::forward<Args>(args)...);

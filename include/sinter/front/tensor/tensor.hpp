@@ -87,6 +87,8 @@ tensor<T, dims{}> size_value(dim n, location at);
 template <class T, class Tensor>
 void store_scalar(Tensor& out, T value, location at);
 
+struct another_dtype_or_rank_write_cast_or_reshape {};
+
 /// The mark of a handle that was donated to a call.
 inline constexpr std::uint32_t donated_mark = std::uint32_t{1} << 31;
 /// The call that a handle without memory was donated to, by its data pointer and marks; no line if to none.
@@ -169,11 +171,18 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
     }
   }
 
-  // The compiler's error quotes the second line.
+  // Wrong: clang++ tells the text and takes it for deleted where it asks; g++ shows the parameter, and quotes the second line.
+#if defined(__clang__)
+  template <tensor_like E>
+  requires(!detail::same_kind<E, T, rank> && !(rank == 0 && detail::is_number<E>))
+      SINTER_WRONG_CALL("[tensor] another dtype or rank: write cast<T>(x), or reshape it")
+  tensor(const E&);
+#else
   // clang-format off
   template <tensor_like E>
-  requires(!detail::same_kind<E, T, rank> && !(rank == 0 && detail::is_number<E>)) tensor(const E&) = delete;  // another dtype or rank: write cast<T>(x), or reshape it
+  requires(!detail::same_kind<E, T, rank> && !(rank == 0 && detail::is_number<E>)) tensor(const E&, detail::another_dtype_or_rank_write_cast_or_reshape = {}) = delete;  // another dtype or rank: write cast<T>(x), or reshape it
   // clang-format on
+#endif
 
   // clang-format off
   template <detail::list_of_numbers V>

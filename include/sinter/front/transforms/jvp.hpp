@@ -62,6 +62,18 @@ using valued = typename value_in<Aux, R>::type;
 /// The function that jvp returns.
 template <class Indexes, class F, bool Aux = false>
 class pushed_forward {
+  template <class... Args>
+  static constexpr transform_fault fault_among(type_list<Args...>) {
+    return transformed<Indexes, F, Args...>::fault;
+  }
+  /// Of arguments, then tangents.
+  template <class... All>
+  static constexpr transform_fault fault_of = [] {
+    using parts = with_tangents<Indexes, All...>;
+    if constexpr (parts::enough) return fault_among(typename parts::types::first_type{});
+    else return transform_fault::none;
+  }();
+
  public:
   pushed_forward(F f, location where) : f_(std::move(f)), where_(where) {}
 
@@ -73,7 +85,9 @@ class pushed_forward {
       return checked(typename parts::types::first_type{}, typename parts::types::second_type{},
                      typename parts::places{}, typename parts::tangent_places{},
                      std::forward_as_tuple(std::forward<All>(all)...));
+    else return wrong_call<>{};
   }
+  SINTER_WRONG_TRANSFORMS("jvp", true, "floating tensors")
 
  private:
   template <class Arg, class V>
@@ -84,10 +98,6 @@ class pushed_forward {
   auto checked(type_list<Args...>, type_list<Vs...>, std::index_sequence<I...>, std::index_sequence<J...>,
                All&& all) const {
     using facts = transformed<Indexes, F, Args...>;
-    SINTER_CHECK_TRANSFORMED("jvp", facts);
-    static_assert(facts::right,
-                  "[jvp] the function does not take these arguments: their number, a dtype or a rank differs");
-    static_assert(facts::returns, "[jvp] the function must return floating tensors; it returns nothing");
     if constexpr (facts::compiles) {
       using given = std::tuple<decltype(passed<varies(Indexes{}, I)>(std::declval<Args>()))...>;
       constexpr bool fit = (... && fits<std::tuple_element_t<index_at(Indexes{}, J), given>, Vs>());
@@ -110,7 +120,11 @@ class pushed_forward {
         return call_alone("jvp", where_, trace, passed<varies(Indexes{}, I)>(std::get<I>(std::move(all)))...,
                           passed_tangent<std::tuple_element_t<index_at(Indexes{}, J), given>>(
                               std::get<sizeof...(I) + J>(std::move(all)))...);
+      } else {
+        return wrong_call<>{};
       }
+    } else {
+      return wrong_call<>{};
     }
   }
 
