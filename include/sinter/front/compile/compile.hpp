@@ -261,11 +261,16 @@ class compiled {
         routed<result_type, numbers>(std::forward<Args>(args)...);
         detail::empty_donated<Args...>(how(), at, args...);
       } else {
-        result_type result = routed<result_type, numbers>(std::forward<Args>(args)...);
-        detail::empty_donated<Args...>(how(), at, args...);
-        return result;
+        return donating<result_type, numbers>(at, std::forward<Args>(args)...);
       }
     }
+  }
+
+  template <class Result, bool Numbers, class... Args>
+  Result donating(location at, Args&&... args) const {
+    Result result = routed<Result, Numbers>(std::forward<Args>(args)...);  // in no inner scope: g++ 12 would move it
+    detail::empty_donated<Args...>(how(), at, args...);
+    return result;
   }
 
   /// By a program, or as a part of a trace.
