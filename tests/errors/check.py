@@ -8,6 +8,7 @@ A case begins with comment lines:
     // expect: error        or: ok
     // match: REGEX         the output must contain it; any number of these
     // absent: REGEX        the output must not contain it
+    // first: N             the first N lines match the first of the regexes
     // lines: N             the output has at most N lines; `N, clang++ M`: M of clang++, whose notes are longer
     // flags: ARGUMENTS     the compiler gets these too
 An error case must also be named by file and line in the output, as the place that the user has to look at.
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 
-KEY = re.compile(r"// (expect|match|absent|lines|flags): (.*)")
+KEY = re.compile(r"// (expect|match|absent|first|lines|flags): (.*)")
 
 
 def read_case(path):
@@ -56,6 +57,8 @@ def run_case(command, path):
         return ["it compiles, and should not"]
     reasons = [f"the output does not match '{regex}'" for regex in case["match"] if not re.search(regex, output)]
     reasons += [f"the output has '{regex}'" for regex in case["absent"] if re.search(regex, output)]
+    if "first" in case and not re.search(case["match"][0], "\n".join(output.splitlines()[:int(case["first"])])):
+        reasons.append(f"the first {case['first']} lines do not match '{case['match'][0]}'")
     if not re.search(re.escape(os.path.basename(path)) + r":\d+", output):
         reasons.append("the output does not name a line of the case")
     count = len(output.splitlines())
@@ -83,6 +86,7 @@ def self_test(command):
         "other_text": ("// expect: error\n// match: \\[einsum\\]\n// lines: 30\n" + error, "does not match"),
         "present": ("// expect: error\n// match: matmul\n// absent: rank 2\n// lines: 30\n" + error, "the output has"),
         "too_long": ("// expect: error\n// match: matmul\n// lines: 1\n" + error, "are allowed"),
+        "too_late": ("// expect: error\n// match: matmul\n// first: 1\n// lines: 30\n" + error, "the first 1 lines do not match"),
         "no_key": ("int main() {}\n", "does not begin"),
         "no_match": ("// expect: error\n" + error, "needs '// match:'"),
         "elsewhere": ('// expect: error\n// match: elsewhere\n// lines: 30\n#line 1 "other.hpp"\n#error elsewhere\n',

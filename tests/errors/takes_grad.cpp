@@ -1,6 +1,6 @@
 // expect: error
 // match: \[grad\] the function does not take these arguments
-// lines: 16
+// lines: 18, clang++ 28
 #include <sinter/sinter.hpp>
 
 using namespace sinter;

@@ -13,6 +13,10 @@ TEST_CASE("hundreds of donated arguments lend their memory, recorded or not") {
   }
 }
 
+TEST_CASE("donated handles are empty on a GPU, and nothing else is") {
+  for (const mode how : {mode::standard, mode::reduce_overhead}) handles({.mode = how}, device::cuda(0));
+}
+
 TEST_CASE("a step that donates 200 arguments allocates nothing for its results") {
   const auto step = compile(
       [](std::vector<matrix> p) { return tree_map([](const auto& x) { return x * 0.5f + 1; }, p); }, {.donate = {0}});

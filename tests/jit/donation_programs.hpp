@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -58,6 +59,42 @@ inline void updates(std::size_t n, options how, device on) {
   const auto q = step(std::move(p), 1.f);
   for (std::size_t i = 0; i < n; ++i)
     REQUIRE(q[i].to(device::cpu())(2, 2) == lent[i].to(device::cpu())(2, 2) * 0.5f + 1);
+}
+
+/// Donated handles are empty after a call, whether their memory was taken or not; copies, views and what a call that threw was
+/// given keep their elements.
+inline void handles(options how, device on) {
+  how.donate = {0};
+  const auto some = compile([](std::vector<matrix> p) { return std::pair{matrix(p[0] * 2.f), sum(p[1])}; }, how);
+  for (int k = 0; k < 3; ++k) {
+    auto p = parameters(3, on);
+    const matrix view = transpose(p[0]), copy = p[1];
+    const auto [twice, total] = some(std::move(p));
+    for (const auto& x : p) CHECK(!x.defined());
+    CHECK(view.to(device::cpu())(4, 2) == value(0));
+    CHECK(copy.to(device::cpu())(3, 4) == value(1));
+    CHECK(twice.to(device::cpu())(2, 4) == value(0) * 2);
+    CHECK(total.to(device::cpu()).item() == value(1) * 20);
+  }
+
+  const auto refuse = [](const tensor<float, 0>& s) {
+    if (s.item() < 0) throw std::runtime_error("negative");
+  };
+  const auto refuses = compile(
+      [&](matrix p, tensor<float, 0> s) {
+        const matrix twice = p * 2.f;
+        host_call(refuse, tensor<float, 0>(sum(twice) + s));
+        return twice;
+      },
+      how);
+  for (int k = 0; k < 2; ++k) {
+    matrix p = parameters(1, on)[0];
+    CHECK_THROWS(refuses(std::move(p), full<float>(-1000.f).to(on)));
+    REQUIRE(p.defined());
+    CHECK(p.to(device::cpu())(2, 4) == value(0));
+    CHECK(refuses(std::move(p), full<float>(1000.f).to(on)).to(device::cpu())(2, 4) == value(0) * 2);
+    CHECK(!p.defined());
+  }
 }
 
 }  // namespace donation_programs

@@ -11,6 +11,11 @@ TEST_CASE("hundreds of donated arguments lend their memory") {
   updates(200, {.dynamic = dynamic::yes}, device::cpu());
 }
 
+TEST_CASE("donated handles are empty, and nothing else is") {
+  for (const char* backend : {"cpu", "reference"}) handles({.backend = backend}, device::cpu());
+  handles({.dynamic = dynamic::yes}, device::cpu());
+}
+
 TEST_CASE("a call that donates hundreds of arguments whose extents differ from all results takes none") {
   const auto f = compile([](std::vector<matrix> p) { return concat<0>(p); }, {.donate = {0}});
   for (int k = 0; k < 2; ++k) CHECK(f(parameters(150, device::cpu())).size(0) == 150 / 4 * 18 + 3 + 4);

@@ -29,6 +29,9 @@
 // Functions whose bodies belong where they are called: a call costs more than what they do.
 #define SINTER_INLINE inline __attribute__((always_inline))
 
+// A function that is chosen for a wrong call: using it is an error that begins with the text, at the caller's line.
+#define SINTER_WRONG_CALL(TEXT) __attribute__((unavailable("sinter: " TEXT)))
+
 // Parts of the engine that are small and not where time goes: compiled once, for size.
 #if SINTER_FRUGAL
 #define SINTER_COLD __attribute__((cold, noinline, optimize("Og")))

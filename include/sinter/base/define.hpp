@@ -194,6 +194,10 @@ namespace detail {
            "; they are numbered from 0",
        at);
 }
+SINTER_API std::string text_of_donation(location call) {
+  return "donated to the call at " + std::string(call.file) + ":" + std::to_string(call.line) +
+         " and holds nothing; read the call's result, or pass an lvalue or a copy to keep it";
+}
 [[noreturn]] SINTER_API void fail_memory(const char* op, const dims& extents, std::size_t bytes, location at) {
   throw system_error("[" + std::string(op) + "] " +
                      located(text::shape(extents) + ": out of memory: " + std::to_string(bytes) + " bytes (" +
@@ -249,7 +253,8 @@ SINTER_API std::string hint_unassigned(const dims* shapes, int count) {
        "runs")};
   fail("tensor", said[static_cast<int>(why)], at);
 }
-[[noreturn]] SINTER_API void fail_undefined(const char* op, location at) {
+[[noreturn]] SINTER_API void fail_undefined(const char* op, location at, location donated) {
+  if (donated.line) fail(op, "the tensor was " + text_of_donation(donated), at);
   fail(op, "the tensor is default-constructed and holds nothing; assign to it first", at);
 }
 [[noreturn]] SINTER_API void fail_devices(const char* op, const dims& a, device a_where, const dims& b, device b_where,

@@ -27,7 +27,10 @@ enum class out_of_trace { another, ended, thread, untraced };
 [[noreturn]] SINTER_API void fail_out_of_trace(out_of_trace why, location at);
 /// To be added to a complaint about shapes, one of which may be a tensor's that nothing was assigned to; mostly empty.
 SINTER_API std::string hint_unassigned(const dims* shapes, int count);
-[[noreturn]] SINTER_API void fail_undefined(const char* op, location at);
+/// "donated to the call at FILE:LINE, …".
+SINTER_API std::string text_of_donation(location call);
+/// Of a handle to nothing, which the call at `donated` took if that has a line.
+[[noreturn]] SINTER_API void fail_undefined(const char* op, location at, location donated = {});
 
 /// Two operands, each of a shape and on a device, that must be on one.
 [[noreturn]] SINTER_API void fail_devices(const char* op, const dims& a, device a_where, const dims& b, device b_where,

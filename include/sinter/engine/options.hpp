@@ -62,7 +62,8 @@ struct options {
   /// interprets it after every rewrite. "cpu" and "cuda" are "auto" that refuses arguments of another device.
   std::string backend = "auto";
   /// Indexes of arguments whose storage the call may overwrite with results of equal dtype and extents. A donated
-  /// tensor that another handle or argument shares is left alone.
+  /// tensor that another handle or argument shares is left alone. Of arguments passed as rvalues that are not const, the
+  /// tensors are empty handles after a call that succeeded, and as before after one that threw.
   series<int> donate = {};
   /// Specialisations of a function for arguments of the same types. All functions that one line of the program makes share
   /// 64 beyond the first of each. Of a function that reads values, a set of extents counts, and each segment that is made

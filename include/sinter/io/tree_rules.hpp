@@ -22,9 +22,10 @@ SINTER_API leaf_saver::leaf_saver(const char* op, const save_options& how, locat
   if (engine::current()) fail(op, "a function is being traced; return the tree from it and save the result", at);
 }
 
-SINTER_API void leaf_saver::tensor(const trees::tree_place& at, bool defined,
+SINTER_API void leaf_saver::tensor(const trees::tree_place& at, bool defined, location donated,
                                    const std::function<trees::handle()>& value) {
   const std::string name = renamed(at);
+  if (donated.line) fail(op_, "the tensor " + shown(name) + " was " + sinter::detail::text_of_donation(donated), at_);
   if (!defined)
     fail(op_, "the tensor " + shown(name) + " is default-constructed and holds nothing; assign to it first", at_);
   leaves_.push_back({name, value()});

@@ -64,7 +64,8 @@ class leaf_saver {
  public:
   SINTER_API leaf_saver(const char* op, const save_options& how, location at);
 
-  SINTER_API void tensor(const trees::tree_place& at, bool defined, const std::function<trees::handle()>& value);
+  SINTER_API void tensor(const trees::tree_place& at, bool defined, location donated,
+                         const std::function<trees::handle()>& value);
   SINTER_API void bytes(const trees::tree_place& at, dtype type, std::vector<std::int64_t> extents, const void* data);
   SINTER_API void write(const std::string& path);
 
@@ -82,11 +83,15 @@ template <class T>
 void save_leaves(leaf_saver& to, const T& tree, location at) {
   trees::visit_places<true>(tree, trees::tree_place{}, [&]<class Leaf>(const trees::tree_place& place, const Leaf& x) {
     if constexpr (trees::is_dynamic<Leaf>) {
-      to.tensor(place, x.defined(), [&] { return x.as_handle(); });
+      to.tensor(place, x.defined(), x.donated_to(), [&] { return x.as_handle(); });
     } else if constexpr (tensor_like<Leaf>) {
       bool defined = true;
-      if constexpr (trees::is_tensor<Leaf>) defined = x.defined();
-      to.tensor(place, defined, [&] { return trees::untyped(x, at); });
+      location donated;
+      if constexpr (trees::is_tensor<Leaf>) {
+        defined = x.defined();
+        donated = trees::access::donated_to(x);
+      }
+      to.tensor(place, defined, donated, [&] { return trees::untyped(x, at); });
     } else if constexpr (trees::text_leaf<Leaf>) {
       to.bytes(place, dtype::u8, {static_cast<std::int64_t>(x.size())}, x.data());
     } else if constexpr (trees::bytes_leaf<Leaf>) {

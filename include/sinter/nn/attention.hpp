@@ -114,6 +114,8 @@ struct self_attention {
             linear<T>::init(second, plan.heads * plan.width, width, columns, at), plan.heads, plan.key_heads, Places{}};
   }
 
+  SINTER_LAYER_CALLS("nn::self_attention",
+                     "layer(x), x a tensor (batch, places, width), with options of attention behind it")
   /// x (…, places, width) to the same; behind it the options of `attention`: causal, sliding<W>, masked(m), scored(f).
   template <tensor_like X, class A = sinter::detail::no_option, class B = sinter::detail::no_option,
             class C = sinter::detail::no_option>
@@ -187,6 +189,8 @@ struct cross_attention {
             linear<T>::init(third, plan.heads * plan.width, width, columns, at), plan.heads, plan.key_heads};
   }
 
+  SINTER_LAYER_CALLS("nn::cross_attention",
+                     "layer(x, context), both tensors (batch, places, width), with options of attention behind them")
   /// x (…, places, width) and a context (…, others, features) to (…, places, width).
   template <tensor_like X, tensor_like Y, class A = sinter::detail::no_option, class B = sinter::detail::no_option,
             class C = sinter::detail::no_option>
@@ -229,6 +233,9 @@ struct transformer_block {
             linear<T>::init(second, width, hidden, columns, at), linear<T>::init(third, hidden, width, columns, at)};
   }
 
+  SINTER_LAYER_CALLS(
+      "nn::transformer_block",
+      "block(x) or block(x, dropout), x a tensor (batch, places, width), with options of attention behind them")
   /// With dropout of both branches; behind it options of attention.
   template <tensor_like X, class A = sinter::detail::no_option, class B = sinter::detail::no_option>
   auto operator()(const X& x, dropout& drop, const A& a = {}, const B& b = {},

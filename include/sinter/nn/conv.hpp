@@ -131,6 +131,7 @@ struct conv {
     return made;
   }
 
+  SINTER_LAYER_CALLS("nn::conv", "layer(x), x a tensor")
   template <tensor_like X>
   auto operator()(const X& x, location here = location::current()) const {
     const location at = here.in("nn::conv");
@@ -167,6 +168,7 @@ struct conv_transpose {
     return made;
   }
 
+  SINTER_LAYER_CALLS("nn::conv_transpose", "layer(x), x a tensor")
   template <tensor_like X>
   auto operator()(const X& x, location here = location::current()) const {
     const location at = here.in("nn::conv_transpose");

@@ -15,12 +15,17 @@ namespace sinter::nn {
 class dropout {
  public:
   dropout() = default;
+  SINTER_WRONG_CALL("[nn::dropout] is made of a rate and a key: nn::dropout(0.1, key); nn::dropout{} changes nothing")
+  explicit dropout(double);
   /// user_error unless the rate is in [0, 1).
   dropout(double rate, const key& k, location at = location::current()) : rate_(rate), key_(k) {
     if (!(rate >= 0 && rate < 1))
       sinter::fail("nn::dropout", "the rate must be in [0, 1); it is " + text::number(rate), at);
   }
 
+  SINTER_LAYER_CALLS(
+      "nn::dropout",
+      "drop(x), drop not const: each call splits its key. Take it by value, or by a reference that is not const")
   /// Of floating dtypes. The mask is drawn where x is.
   template <tensor_like X>
   auto operator()(const X& x, location here = location::current()) {

@@ -32,6 +32,7 @@ struct linear {
     return made;
   }
 
+  SINTER_LAYER_CALLS("nn::linear", "layer(x), x a tensor")
   /// x (…, in) to (…, out). One dtype; user_error where extents differ.
   template <tensor_like X>
   auto operator()(const X& x, location here = location::current()) const {
@@ -58,6 +59,7 @@ struct embedding {
     return {law.draw<T>(k, std::array{count, width}, static_cast<double>(count), w, at)};
   }
 
+  SINTER_LAYER_CALLS("nn::embedding", "layer(indices), the indices a tensor of integers")
   /// Integers (…) to (…, width). Indices behave as those of take.
   template <tensor_like I>
   auto operator()(const I& indices, location here = location::current()) const {
@@ -131,7 +133,11 @@ struct sequential {
 namespace detail {
 template <class Part>
 auto made_part(const Part& part, const key& k) {
-  if constexpr (std::is_invocable_v<const Part&, const key&>) return part(k);
+  constexpr bool makes = [] {
+    if constexpr (!std::is_invocable_v<const Part&, const key&>) return false;
+    else return !std::is_same_v<std::invoke_result_t<const Part&, const key&>, sinter::detail::wrong_call<>>;
+  }();
+  if constexpr (makes) return part(k);
   else return part;
 }
 }  // namespace detail
@@ -164,6 +170,7 @@ struct mlp {
     return made;
   }
 
+  SINTER_LAYER_CALLS("nn::mlp", "layer(x), x a tensor")
   template <tensor_like X>
   auto operator()(const X& x, location here = location::current()) const {
     const location at = here.in("nn::mlp");

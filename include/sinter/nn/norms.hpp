@@ -27,6 +27,7 @@ struct layer_norm {
     return made;
   }
 
+  SINTER_LAYER_CALLS("nn::layer_norm", "norm(x), x a tensor")
   template <tensor_like X>
   auto operator()(const X& x, location here = location::current()) const {
     const location at = here.in("nn::layer_norm");
@@ -47,6 +48,7 @@ struct rms_norm {
     return {ones<T>(std::array{width}, {}, at), how.eps};
   }
 
+  SINTER_LAYER_CALLS("nn::rms_norm", "norm(x), x a tensor")
   template <tensor_like X>
   auto operator()(const X& x, location here = location::current()) const {
     const location at = here.in("nn::rms_norm");
@@ -111,6 +113,7 @@ struct group_norm {
     return {ones<T>(std::array{channels}, {}, at), zeros<T>(std::array{channels}, {}, at), groups, how.eps};
   }
 
+  SINTER_LAYER_CALLS("nn::group_norm", "norm(x), x a tensor (batch, channels, ...)")
   template <tensor_like X>
   auto operator()(const X& x, location here = location::current()) const {
     const location at = here.in("nn::group_norm");
@@ -132,6 +135,7 @@ struct group_norm {
 struct instance_norm {
   constant eps = 1e-5;
 
+  SINTER_LAYER_CALLS("nn::instance_norm", "norm(x), x a tensor (batch, channels, ...)")
   template <tensor_like X>
   auto operator()(const X& x, location here = location::current()) const {
     const location at = here.in("nn::instance_norm");
@@ -175,6 +179,9 @@ struct batch_norm {
                                sinter::detail::evaluate(sinter::cast<W>(ones_like(weight, at), at), at)};
   }
 
+  SINTER_LAYER_CALLS("nn::batch_norm",
+                     "auto [y, next] = norm(x, statistics, nn::training), or nn::inference; the first statistics are "
+                     "norm.statistics()")
   template <tensor_like X, class W>
   auto operator()(const X& x, const batch_statistics<W>& s, mode how, location here = location::current()) const {
     const location at = here.in("nn::batch_norm");

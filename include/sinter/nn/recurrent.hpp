@@ -81,6 +81,7 @@ struct lstm {
     return {sinter::detail::evaluate(mul(gate(3), sinter::tanh(c, at), at), at), c};
   }
 
+  SINTER_LAYER_CALLS("nn::lstm", "layer(x) or layer(x, state), x a tensor (batch, steps, features)")
   /// x (batch, places, features): (batch, places, width), and the state behind the last place.
   template <tensor_like X>
   std::pair<tensor<T, 3>, lstm_state<T>> operator()(const X& x, const lstm_state<T>& s,
@@ -132,6 +133,7 @@ struct gru {
     return sinter::detail::evaluate(add(n, mul(gate(1), sub(h, n, at), at), at), at);
   }
 
+  SINTER_LAYER_CALLS("nn::gru", "layer(x) or layer(x, h), x a tensor (batch, steps, features)")
   /// x (batch, places, features): (batch, places, width), and the state behind the last place.
   template <tensor_like X>
   std::pair<tensor<T, 3>, tensor<T, 2>> operator()(const X& x, const tensor<T, 2>& h,

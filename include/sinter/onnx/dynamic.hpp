@@ -153,8 +153,17 @@ class dynamic_tensor {
     return data_;
   }
   const dims& strides() const { return strides_; }
+  /// Makes it a handle to nothing whose reads name the call; its dtype and extents stay known.
+  void donate(location call) {
+    memory_ = {};
+    traced_ = {};
+    data_ = static_cast<std::byte*>(const_cast<void*>(static_cast<const void*>(call.file)));
+    marks_ = detail::donated_mark | static_cast<std::uint32_t>(call.line);
+  }
+  location donated_to() const { return detail::donated_to(data_, marks_); }
   /// Says that calls will have other extents of an axis, as sinter's mark_dynamic does.
   void mark_dynamic(int axis, std::int64_t least, std::int64_t most) {
+    if (const location call = donated_to(); call.line) detail::fail_undefined("mark_dynamic", {}, call);
     marks_ = engine::add_mark(marks_, axis, true, least, most);
   }
   /// The elements on a device: this handle when they are there.
@@ -214,7 +223,7 @@ class dynamic_tensor {
 
   /// Its dtype, extents and elements, as a tensor<T, N> of these is printed. Ends the graph so far while traced.
   friend std::string to_string(const dynamic_tensor& x, location at = location::current()) {
-    if (!x.defined()) return "nothing";
+    if (!x.defined() && !x.donated_to().line) return "nothing";
     const io::array a = x.to_array(at);
     std::string out = std::string(dtype_name(a.type)) + text::shape(x.extents_) + ' ';
     const dims strides = detail::row_major_strides(x.extents_);
@@ -231,6 +240,7 @@ class dynamic_tensor {
 
  private:
   void demand_defined(location at) const {
+    if (const location call = donated_to(); call.line) detail::fail_undefined("dynamic_tensor", at, call);
     if (!defined()) fail("dynamic_tensor", "it is default-constructed and holds nothing; assign to it first", at);
   }
   static dynamic_tensor literal(const ir::scalar& x, const dynamic_tensor& like) {

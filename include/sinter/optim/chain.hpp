@@ -90,7 +90,8 @@ class chain {
   auto init(const P& p, location at = location::current()) const {
     return std::apply([&](const auto&... link) { return std::tuple{link.init(p, at)...}; }, links_);
   }
-  template <class P, class G, class... S>
+  SINTER_UPDATE_CALLS("optim::chain")
+  template <class P, detail::gradients_of<P> G, class... S>
   std::pair<P, std::tuple<S...>> update(const P& p, const G& g, const std::tuple<S...>& state,
                                         location at = location::current()) const {
     std::tuple<S...> next = state;

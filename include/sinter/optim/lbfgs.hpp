@@ -54,7 +54,8 @@ class lbfgs {
                           ones<T>(on, at)};
   }
 
-  template <class P, class G, class T>
+  SINTER_UPDATE_CALLS("optim::lbfgs")
+  template <class P, detail::gradients_of<P> G, class T>
   std::pair<P, lbfgs_state<T>> update(const P& p, const G& g, const lbfgs_state<T>& s,
                                       location at = location::current()) const {
     detail::each_together(

@@ -63,6 +63,24 @@ class leaf_counter {
   mutable std::size_t at_ = 0;
 };
 
+template <class A, class B>
+struct fits_gradient {
+  static constexpr bool value = !is_float_leaf<A> || (is_float_leaf<B> && A::rank == B::rank);
+};
+
+/// A tree that can be the gradients of parameters P.
+template <class G, class P>
+concept gradients_of = std::is_same_v<G, P> || trees_match<fits_gradient, P, G>();
+
+// The error of any other call of update than the optimizer's own, as a member.
+#define SINTER_UPDATE_CALLS(NAME)                                                                                     \
+  template <class... A>                                                                                               \
+  SINTER_WRONG_CALL("[" NAME                                                                                          \
+                    "] is called as update(p, g, state): g has the structure and ranks of p (of what value_and_grad " \
+                    "gives it is the second), the state is what init(p) or the last update gave")                     \
+  sinter::detail::wrong_call<>                                                                                        \
+  update(const A&...) const;
+
 /// The tree of f(wide leaf…) rounded once to the first's dtype, of floating tensors; other leaves are the first's.
 template <class F, class P, class... Trees>
 auto map_floats(const char* op, location at, const F& f, const P& p, const Trees&... trees) {

@@ -79,7 +79,8 @@ class muon {
     return {detail::first_step(p, at), tree_zeros_like(p, at), std::move(second)};
   }
 
-  template <class P, class G>
+  SINTER_UPDATE_CALLS("optim::muon")
+  template <class P, detail::gradients_of<P> G>
   std::pair<P, muon_state<P>> update(const P& p, const G& g, const muon_state<P>& s,
                                      location at = location::current()) const {
     const double b1 = how_.others.beta1, b2 = how_.others.beta2, mu = how_.momentum;

@@ -41,7 +41,8 @@ class sgd {
     return s;
   }
 
-  template <class P, class G>
+  SINTER_UPDATE_CALLS("optim::sgd")
+  template <class P, detail::gradients_of<P> G>
   std::pair<P, sgd_state<P>> update(const P& p, const G& g, const sgd_state<P>& s,
                                     location at = location::current()) const {
     const char* op = "optim::sgd";
@@ -106,7 +107,8 @@ class adam_of {
     return {detail::first_step(p, at), tree_zeros_like(p, at), tree_zeros_like(p, at)};
   }
 
-  template <class P, class G>
+  SINTER_UPDATE_CALLS("optim::adam")
+  template <class P, detail::gradients_of<P> G>
   std::pair<P, adam_state<P>> update(const P& p, const G& g, const adam_state<P>& s,
                                      location at = location::current()) const {
     const double b1 = how_.beta1, b2 = how_.beta2, weight = how_.weight_decay;
@@ -182,7 +184,8 @@ class lion {
   lion_state<P> init(const P& p, location at = location::current()) const {
     return {detail::first_step(p, at), tree_zeros_like(p, at)};
   }
-  template <class P, class G>
+  SINTER_UPDATE_CALLS("optim::lion")
+  template <class P, detail::gradients_of<P> G>
   std::pair<P, lion_state<P>> update(const P& p, const G& g, const lion_state<P>& s,
                                      location at = location::current()) const {
     const double b1 = how_.beta1, b2 = how_.beta2;
@@ -230,7 +233,8 @@ class rmsprop {
     if (how_.momentum != 0) s.velocity = tree_zeros_like(p, at);
     return s;
   }
-  template <class P, class G>
+  SINTER_UPDATE_CALLS("optim::rmsprop")
+  template <class P, detail::gradients_of<P> G>
   std::pair<P, rmsprop_state<P>> update(const P& p, const G& g, const rmsprop_state<P>& s,
                                         location at = location::current()) const {
     const char* op = "optim::rmsprop";
@@ -291,7 +295,8 @@ class adagrad {
             detail::map_floats(
                 "optim::adagrad", at, [&](const auto& x) { return full_like(x, how_.first, at); }, p)};
   }
-  template <class P, class G>
+  SINTER_UPDATE_CALLS("optim::adagrad")
+  template <class P, detail::gradients_of<P> G>
   std::pair<P, adagrad_state<P>> update(const P& p, const G& g, const adagrad_state<P>& s,
                                         location at = location::current()) const {
     const double weight = how_.weight_decay;

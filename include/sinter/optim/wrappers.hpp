@@ -51,7 +51,8 @@ class accumulate {
     auto inner = of_.init(p, at);
     return accumulated<P, decltype(inner)>{detail::first_step(p, at), tree_zeros_like(p, at), std::move(inner)};
   }
-  template <class P, class G, class S>
+  SINTER_UPDATE_CALLS("optim::accumulate")
+  template <class P, detail::gradients_of<P> G, class S>
   std::pair<P, accumulated<P, S>> update(const P& p, const G& g, const accumulated<P, S>& s,
                                          location at = location::current()) const {
     const double part = 1 / static_cast<double>(n_);
@@ -129,7 +130,8 @@ class scale_loss {
     return sinter::detail::settle(mul(cast<float>(loss, at), s.scale, at), at);
   }
   /// With gradients of the scaled loss.
-  template <class P, class G, class S>
+  SINTER_UPDATE_CALLS("optim::scale_loss")
+  template <class P, detail::gradients_of<P> G, class S>
   std::pair<P, scaled_state<S>> update(const P& p, const G& g, const scaled_state<S>& s,
                                        location at = location::current()) const {
     const detail::scalar back = sinter::detail::settle(1.f / s.scale, at);

@@ -20,25 +20,35 @@ namespace detail {
 template <class... Args>
 inline char signature_of = 0;
 
+/// Whether a call may take an argument of type T&& for good: an rvalue that is not const.
+template <class T>
+inline constexpr bool is_lent = !std::is_lvalue_reference_v<T> && !std::is_const_v<std::remove_reference_t<T>>;
+
+inline bool is_named(const options& how, int index) {
+  return std::find(how.donate.begin(), how.donate.end(), index) != how.donate.end();
+}
+
 /// Flags for every leaf of the donated arguments.
 template <class... Args>
 class donations {
   static constexpr tree_facts known = facts(type_list<std::remove_cvref_t<Args>...>{});
 
  public:
-  donations(const options& how, std::size_t leaves, const std::remove_cvref_t<Args>&... args)
-      : any_(!how.donate.empty() && (... || !std::is_lvalue_reference_v<Args>)), flags_(any_ ? leaves : 0) {
+  donations(const options& how, std::size_t leaves, std::remove_reference_t<Args>&... args)
+      : any_(!how.donate.empty() && (... || is_lent<Args>)), flags_(any_ ? leaves : 0) {
     if (!any_) return;
     std::uint8_t* next = flags_.data();
     int index = 0;
-    [[maybe_unused]] const auto one = [&]<class T>(const T& tree, bool may_take) {
-      const bool taken = may_take && std::find(how.donate.begin(), how.donate.end(), index) != how.donate.end();
-      for_each_leaf(tree, [&]<class Leaf>(const Leaf&) {
-        if constexpr (branch_of<Leaf>() == branch::tensor) *next++ = taken;
+    [[maybe_unused]] const auto one = [&]<class T>(T& tree, bool may_take) {
+      const bool taken = may_take && is_named(how, index);
+      for_each_leaf(tree, [&]<class Leaf>(Leaf&&) {
+        using leaf = std::remove_reference_t<Leaf>;
+        if constexpr (branch_of<std::remove_const_t<leaf>>() == branch::tensor)
+          *next++ = taken && !std::is_const_v<leaf>;
       });
       ++index;
     };
-    (one(args, !std::is_lvalue_reference_v<Args>), ...);
+    (one(args, is_lent<Args>), ...);
   }
 
   /// Empty when none is donated.
@@ -48,6 +58,26 @@ class donations {
   const bool any_;
   items<std::uint8_t, known.fixed ? known.tensors : -1> flags_;
 };
+
+/// Leaves the tensors of donated arguments, which were given as Args&&, as handles to nothing that name the call.
+template <class... Args>
+void empty_donated(const options& how, location call, std::remove_reference_t<Args>&... args) {
+  if (how.donate.empty()) return;
+  int index = 0;
+  const auto one = [&]<class T>(T& tree, auto lent) {
+    const int own = index++;
+    if constexpr (lent.value) {
+      if constexpr (facts_of<T>.tensors != 0)
+        if (is_named(how, own))
+          for_each_leaf(tree, [&]<class Leaf>(Leaf&& x) {
+            using leaf = std::remove_reference_t<Leaf>;
+            if constexpr (is_tensor<leaf>) access::donate(x, call);
+            else if constexpr (is_dynamic<leaf>) x.donate(call);
+          });
+    }
+  };
+  (one(args, std::bool_constant<is_lent<Args>>()), ...);
+}
 
 }  // namespace detail
 
@@ -96,6 +126,21 @@ decltype(auto) expected(const T& x, location at) {
 /// are safe from many threads at once.
 template <class F>
 class compiled {
+  // Asked only where it matters: the question alone instantiates a generic function.
+  template <class... Args>
+  static constexpr bool accepts = [] {
+    if constexpr (detail::takes_numbers<F, Args...>) return true;
+    else
+      return detail::takes_arguments<F&, detail::given_t<false, Args>...>() &&
+             std::is_invocable_v<F&, detail::given_t<false, Args>...>;
+  }();
+  /// True also after an error of the function's own.
+  template <class... Args>
+  static constexpr bool taken = [] {
+    if constexpr (accepts<Args...>) return true;
+    else return detail::told_to_take<F&, detail::given_t<false, Args>...>();
+  }();
+
  public:
   compiled(F fn, const options& how, location where)
       : state_(detail::on_heap(state{std::move(fn), engine::make_function(how, where), where})) {}
@@ -108,25 +153,48 @@ class compiled {
   /// An integer whose parameter is a rank-0 tensor is read at each call, too.
   /// Inside another trace the function is traced as part of that one. Expressions in the result become tensors.
   template <class... Args>
-  auto operator()(Args&&... args) const {
-    constexpr bool numbers = detail::takes_numbers<F, Args...>;
-    constexpr bool accepts = takes<Args...>();
-    constexpr bool may_throw = !std::is_nothrow_invocable_v<F&, detail::given_t<numbers, Args>...>;
-    static_assert(may_throw, "sinter: [compile] the function is noexcept, but exceptions end a trace; drop noexcept");
-    if constexpr (accepts && may_throw) {
-      using result_type = detail::call_result_t<F, detail::given_t<numbers, Args>...>;
-      const auto& outer = engine::current();
-      if (!outer)
-        return detail::with_opened<F>(
-            [&]<class... Opened>(Opened&&... x) {
-              return call<result_type>(detail::given<numbers>(std::forward<Opened>(x))...);
-            },
-            std::forward<Args>(args)...);
-      const bool unbroken = outer->call && self().specialised->how().fullgraph;
-      const engine::counted_scope fullgraph(unbroken ? &outer->call->fullgraph : nullptr);
-      return natively<result_type>(detail::given<numbers>(std::forward<Args>(args))...);
-    }
+  requires(taken<Args...>) auto operator()(Args&&... args) const {
+    return called(self().where, std::forward<Args>(args)...);
   }
+  // The same with the line of the call, which donated arguments name: a default cannot follow a pack.
+  template <class A>
+  requires(taken<A>) auto operator()(A&& a, location at = location::current()) const {
+    return called(at, std::forward<A>(a));
+  }
+  template <class A, class B>
+  requires(taken<A, B>) auto operator()(A&& a, B&& b, location at = location::current()) const {
+    return called(at, std::forward<A>(a), std::forward<B>(b));
+  }
+  template <class A, class B, class C>
+  requires(taken<A, B, C>) auto operator()(A&& a, B&& b, C&& c, location at = location::current()) const {
+    return called(at, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c));
+  }
+  template <class A, class B, class C, class D>
+  requires(taken<A, B, C, D>) auto operator()(A&& a, B&& b, C&& c, D&& d, location at = location::current()) const {
+    return called(at, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d));
+  }
+  template <class A, class B, class C, class D, class E>
+  requires(taken<A, B, C, D, E>) auto operator()(A&& a, B&& b, C&& c, D&& d, E&& e,
+                                                 location at = location::current()) const {
+    return called(at, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d),
+                  std::forward<E>(e));
+  }
+  template <class A, class B, class C, class D, class E, class G>
+  requires(taken<A, B, C, D, E, G>) auto operator()(A&& a, B&& b, C&& c, D&& d, E&& e, G&& g,
+                                                    location at = location::current()) const {
+    return called(at, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d),
+                  std::forward<E>(e), std::forward<G>(g));
+  }
+
+  // A wrong call: Mismatch is the first argument that differs, beside what the function wants.
+  template <class... Args, std::enable_if_t<!taken<Args...>, int> = 0,
+            class Mismatch = typename decltype(detail::mismatch_of<F, detail::given_t<false, Args>...>())::type>
+  SINTER_WRONG_CALL(
+      "[compile] the function does not take these arguments: their number, a dtype or a rank differs, or text, which "
+      "is "
+      "given as std::string; mismatch<argument<N>, is<dtype, rank>, wants<dtype, rank>> says which, counted from 0")
+  detail::wrong_call<>
+  operator()(Args&&...) const;
 
   /// Makes the kernels of calls with arguments like these ahead of such a call. A spec stands for a tensor; of tensors
   /// dtypes, extents, strides and devices are read, and no elements. user_error for a function that reads values: its
@@ -154,7 +222,8 @@ class compiled {
       return use(made.graph, std::span<const engine::argument>(inputs), how(), c.where);
     };
     constexpr bool numbers = detail::takes_numbers<F, const Args&...>;
-    if constexpr (takes<const Args&...>())
+    if constexpr (!taken<const Args&...>) return operator()(args...);  // the error
+    else if constexpr (accepts<const Args&...>)
       return detail::with_opened<F>([&](const auto&... settled) { return asked(false, look, settled...); },
                                     detail::given<numbers>(args)...);
   }
@@ -178,35 +247,52 @@ class compiled {
     location where;
   };
 
-  /// False after the compile-time error.
+  /// A call at `at`. After one that succeeds donated arguments are empty.
   template <class... Args>
-  static constexpr bool takes() {
-    // Asked only where it matters: the question alone instantiates a generic function.
-    constexpr bool accepts = [] {
-      if constexpr (detail::takes_numbers<F, Args...>) return true;
-      else
-        return detail::takes_arguments<F&, detail::given_t<false, Args>...>() &&
-               std::is_invocable_v<F&, detail::given_t<false, Args>...>;
-    }();
-    constexpr bool right = [] {
-      if constexpr (accepts) return true;
-      else return detail::told_to_take<F&, detail::given_t<false, Args>...>();
-    }();
-    static_assert(right,
-                  "sinter: [compile] the function does not take these arguments: their number, a dtype or a rank "
-                  "differs, or text, which is given as std::string");
-    return accepts;
+  auto called(location at, Args&&... args) const {
+    constexpr bool numbers = detail::takes_numbers<F, Args...>;
+    constexpr bool may_throw = !std::is_nothrow_invocable_v<F&, detail::given_t<numbers, Args>...>;
+    static_assert(may_throw, "sinter: [compile] the function is noexcept, but exceptions end a trace; drop noexcept");
+    if constexpr (accepts<Args...> && may_throw) {
+      using result_type = detail::call_result_t<F, detail::given_t<numbers, Args>...>;
+      if constexpr (!(... || detail::is_lent<Args>)) {
+        return routed<result_type, numbers>(std::forward<Args>(args)...);
+      } else if constexpr (std::is_void_v<result_type>) {
+        routed<result_type, numbers>(std::forward<Args>(args)...);
+        detail::empty_donated<Args...>(how(), at, args...);
+      } else {
+        return donating<result_type, numbers>(at, std::forward<Args>(args)...);
+      }
+    }
   }
 
-  /// The function run as it is written.
-  template <class Result, class... Args>
-  Result natively(Args&&... args) const {
-    if constexpr (std::is_void_v<Result>) detail::invoke(self().where, self().fn, copied(std::forward<Args>(args))...);
-    else return detail::settle_tree(detail::invoke(self().where, self().fn, copied(std::forward<Args>(args))...));
+  template <class Result, bool Numbers, class... Args>
+  Result donating(location at, Args&&... args) const {
+    Result result = routed<Result, Numbers>(std::forward<Args>(args)...);  // in no inner scope: g++ 12 would move it
+    detail::empty_donated<Args...>(how(), at, args...);
+    return result;
   }
-  template <class T>
-  static std::remove_cvref_t<T> copied(T&& x) {
-    return std::forward<T>(x);
+
+  /// By a program, or as a part of a trace.
+  template <class Result, bool Numbers, class... Args>
+  Result routed(Args&&... args) const {
+    const auto& outer = engine::current();
+    if (!outer)
+      return detail::with_opened<F>(
+          [&]<class... Opened>(Opened&&... x) {
+            return call<Result>(detail::given<Numbers>(std::forward<Opened>(x))...);
+          },
+          std::forward<Args>(args)...);
+    const bool unbroken = outer->call && self().specialised->how().fullgraph;
+    const engine::counted_scope fullgraph(unbroken ? &outer->call->fullgraph : nullptr);
+    return natively<Result>(detail::given<Numbers>(args)...);
+  }
+
+  /// The function run as it is written, on copies: what it does to its arguments, their owner does not see.
+  template <class Result, class... Args>
+  Result natively(const Args&... args) const {
+    if constexpr (std::is_void_v<Result>) detail::invoke(self().where, self().fn, Args(args)...);
+    else return detail::settle_tree(detail::invoke(self().where, self().fn, Args(args)...));
   }
 
   /// Asks the engine about a call: then(arguments, call, tracing, target, answered), where `answered` is the engine::traced of
@@ -250,7 +336,7 @@ class compiled {
 
   template <class Result, class... Args>
   Result call(Args&&... args) const {
-    if (engine::current_stance == stance::eager) return natively<Result>(std::forward<Args>(args)...);
+    if (engine::current_stance == stance::eager) return natively<Result>(args...);
     return asked(
         true,
         [&](auto& flat, const engine::call& c, const engine::tracing& tracing, engine::trace_target& to,
@@ -264,7 +350,7 @@ class compiled {
             }
             to.answer = hit.reads_values;
           }
-          if (!to.answer) return natively<Result>(std::forward<Args>(args)...);
+          if (!to.answer) return natively<Result>(args...);
           if (answered) return detail::answer_of<Result>(*static_cast<engine::traced*>(answered.get()));
           const engine::trace_request request = f.segment_request(c);
           to.request = &request;

@@ -12,6 +12,15 @@ struct size_bounds {
   std::int64_t min = 0, max = std::int64_t{1} << 62;
 };
 
+namespace detail {
+
+template <class X>
+void demand_not_donated(const char* op, const X& x, location at) {
+  if (const location call = access::donated_to(x); call.line) fail_undefined(op, at, call);
+}
+
+}  // namespace detail
+
 /// Calls of compiled functions with x, or with copies of this handle, keep the axis open from the first call on: one
 /// specialisation for all extents in `bounds`, but for 0 and 1, which have their own. Views of x are not marked. user_error
 /// for bounds that no extent is in, or that x's is not in.
@@ -19,6 +28,7 @@ template <any_tensor X>
 void mark_dynamic(X& x, int axis, size_bounds bounds = {}, location at = location::current()) {
   const int a = detail::normalize_axis(axis, X::rank);
   if (a < 0) detail::fail_axis("mark_dynamic", axis, X::rank, at);
+  detail::demand_not_donated("mark_dynamic", x, at);
   const dim extent = x.shape()[static_cast<std::size_t>(a)];
   if (extent < bounds.min || extent > bounds.max)
     fail("mark_dynamic",
@@ -35,6 +45,7 @@ template <any_tensor X>
 void mark_static(X& x, int axis, location at = location::current()) {
   const int a = detail::normalize_axis(axis, X::rank);
   if (a < 0) detail::fail_axis("mark_static", axis, X::rank, at);
+  detail::demand_not_donated("mark_static", x, at);
   auto& marks = detail::access::marks(x);
   marks = engine::add_mark(marks, a, false, 0, 0);
 }

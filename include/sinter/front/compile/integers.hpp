@@ -45,29 +45,6 @@ struct any_integer {
   operator T() const;
 };
 
-/// A function with one call operator that is no template, or a pointer: its parameters do not depend on arguments.
-template <class F>
-concept fixed_function = !std::is_class_v<F> || requires {
-  &F::operator();
-};
-
-/// F with a call operator that takes anything, better than F's where it is called on what is not const, and worse in each
-/// argument: a call is ambiguous where F takes the arguments, and nothing of F's body is instantiated.
-template <class F>
-struct rivalled : F {
-  using F::operator();
-  void operator()(...);
-};
-
-/// Whether F, called as const, takes A. Its body is not compiled for them.
-template <class F, class... A>
-constexpr bool is_viable() {
-  if constexpr (fixed_function<F>) return std::is_invocable_v<F&, A...>;
-  else return !requires {
-      std::declval<rivalled<F>&>()(std::declval<A>()...);
-    };
-}
-
 /// What a function that F is made of takes for F's arguments, where that is known to be the same; else F.
 template <class F>
 struct function_within {

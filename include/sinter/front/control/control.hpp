@@ -26,6 +26,7 @@ lane_t<X> slices(engine::tracer* t, const std::shared_ptr<engine::tracer>& handl
     std::copy_n(x.shape().begin() + 1, R.rank, extents.begin());
     std::copy_n(x.strides().begin() + 1, R.rank, strides.begin());
     if (t) return access::traced<E, R>(handle, t->graph.add_input(dtype_of<E>, to_shape(extents), at), extents);
+    if (!x.defined()) fail_undefined("scan", at, access::donated_to(x));
     return access::make<E, R>(access::memory(x), access::data(x) + i * x.strides()[0], extents, strides);
   });
 }
@@ -53,16 +54,6 @@ auto trace_step(F& f, const std::shared_ptr<engine::tracer>& body, const C& init
   return std::pair{std::move(next), settle_tree(std::get<1>(out))};
 }
 
-template <class Result>
-constexpr bool check_pair() {
-  constexpr bool pair = [] {
-    if constexpr (!is_tuple<Result>) return false;
-    else return count_types(children_of<Result>{}) == 2;
-  }();
-  static_assert(pair, "sinter: [scan] f returns a pair: the next carry, and what is stacked");
-  return pair;
-}
-
 /// False after the compile-time error that xs is not to be read step by step.
 template <class X>
 constexpr bool check_xs() {
@@ -76,16 +67,24 @@ constexpr bool check_xs() {
   return tensors && axes && !plain;
 }
 
-/// What f returns for a step.
+template <class C, class Result>
+constexpr part_fault fault_of_step() {
+  if constexpr (!is_tuple<Result>) return part_fault::pair;
+  else if constexpr (count_types(children_of<Result>{}) != 2) return part_fault::pair;
+  else return keeps_carry<C, std::tuple_element_t<0, Result>>() ? part_fault::none : part_fault::carry;
+}
+
+/// Of scan(f, C, X), where its steps can be taken.
 template <class F, class C, class X>
-constexpr bool check_step() {
-  using slice = lane_t<X>;
-  constexpr bool right = told_to_take<F&, C, slice>(), takes = std::is_invocable_v<F&, C, slice>;
-  static_assert(right,
-                "sinter: [scan] f takes the carry and a slice of xs; its number of arguments, a dtype or a rank "
-                "differs");
-  if constexpr (takes) return check_pair<std::remove_cvref_t<std::invoke_result_t<F&, C, slice>>>();
-  else return false;
+constexpr part_fault fault_of_scan() {
+  if constexpr (facts_of<X>.tensors == 0 || any_part<short_parts<0>, X>() || any_part<plain_parts, X>())
+    return part_fault::none;
+  else {
+    using slice = lane_t<X>;
+    constexpr bool right = told_to_take<F&, C, slice>(), takes = std::is_invocable_v<F&, C, slice>;
+    if constexpr (takes) return fault_of_step<C, std::remove_cvref_t<std::invoke_result_t<F&, C, slice>>>();
+    else return right ? part_fault::none : part_fault::arguments;
+  }
 }
 
 template <class F, class C, class X>
@@ -257,13 +256,14 @@ auto cond_of(const char* op, const tensor<bool, 0>& predicate, F& f, G& g, locat
 }
 
 template <class P>
+constexpr bool is_condition() {
+  if constexpr (tensor_like<P>) return P::rank == 0 && is_bool(dtype_of<typename P::value_type>);
+  else return std::is_same_v<P, bool>;
+}
+
+template <class P>
 tensor<bool, 0> predicate_of(const P& p, location at) {
-  constexpr bool valid = [] {
-    if constexpr (tensor_like<P>) return P::rank == 0 && is_bool(dtype_of<typename P::value_type>);
-    else return std::is_same_v<P, bool>;
-  }();
-  static_assert(valid, "sinter: a condition is a bool of rank 0: reduce it with any(x) or all(x), or compare numbers");
-  if constexpr (!valid) return {};
+  if constexpr (!is_condition<P>()) return {};  // an error of its own
   else if constexpr (any_tensor<P>) return p;
   else return tensor<bool, 0>(p, at);
 }
@@ -273,9 +273,47 @@ struct predicate {
   tensor<bool, 0> value;
   location at;
   template <class P>
-  requires(tensor_like<P> || std::is_same_v<P, bool>) predicate(const P& p, location where = location::current())
+  requires(is_condition<P>()) predicate(const P& p, location where = location::current())
       : value(predicate_of(p, where)), at(where) {}
+  template <tensor_like P>
+  requires(!is_condition<P>())
+      SINTER_WRONG_CALL("[cond] a condition is a bool of rank 0: reduce it with any(x) or all(x), or compare numbers")
+  predicate(const P& p, location = {});
 };
+
+/// Of a body that takes First, if given, and the carry.
+template <class Body, class C, class... First>
+constexpr part_fault fault_of_body() {
+  constexpr bool right = told_to_take<Body&, First..., C>(), takes = std::is_invocable_v<Body&, First..., C>;
+  if constexpr (!takes) return right ? part_fault::none : part_fault::arguments;
+  else {
+    using result = std::remove_cvref_t<std::invoke_result_t<Body&, First..., C>>;
+    if constexpr (std::is_void_v<result>) return part_fault::nothing;
+    else return keeps_carry<C, result>() ? part_fault::none : part_fault::carry;
+  }
+}
+
+template <class Test, class Body, class C>
+constexpr part_fault fault_of_while() {
+  constexpr part_fault of_body = fault_of_body<Body, C>();
+  constexpr bool right = told_to_take<Test&, C>(), takes = std::is_invocable_v<Test&, C>;
+  if constexpr (!takes) return right ? of_body : part_fault::arguments;
+  else return is_condition<std::remove_cvref_t<std::invoke_result_t<Test&, C>>>() ? of_body : part_fault::condition;
+}
+
+template <class F, class G, class... Args>
+constexpr part_fault fault_of_branches() {
+  constexpr bool right = told_to_take<F&, Args...>() && told_to_take<G&, Args...>();
+  if constexpr (!(std::is_invocable_v<F&, Args...> && std::is_invocable_v<G&, Args...>))
+    return right ? part_fault::none : part_fault::arguments;
+  else {
+    using yes = call_result_t<F, Args...>;
+    using no = call_result_t<G, Args...>;
+    if constexpr (std::is_void_v<yes> != std::is_void_v<no>) return part_fault::nothing;
+    else if constexpr (std::is_same_v<yes, no>) return part_fault::none;
+    else return trees_match<fits_carry, yes, no>() ? part_fault::none : part_fault::results;
+  }
+}
 
 template <class Test, class Body, class C>
 C while_of(Test& test, Body& body, C carry, location at) {
@@ -336,17 +374,23 @@ C fori_of(dim lower, dim upper, Body& body, C carry, location at) {
 
 }  // namespace detail
 
+#define SINTER_WRONG_COND(FAULT, TEXT)                                                                      \
+  template <class F, class G, class... Args>                                                                \
+  requires(detail::fault_of_branches<F, G, detail::settled<const Args&>...>() == detail::part_fault::FAULT) \
+      SINTER_WRONG_CALL("[cond] " TEXT)                                                                     \
+  detail::wrong_call<> cond(const detail::predicate&, F&&, G&&, const Args&...);
+SINTER_WRONG_COND(arguments, "a branch does not take these arguments: their number, a dtype or a rank differs")
+SINTER_WRONG_COND(nothing, "one branch returns nothing, the other a value")
+SINTER_WRONG_COND(results, "the branches return other structures, dtypes or ranks; both have to return the same")
+#undef SINTER_WRONG_COND
+
 /// f(args...) where `predicate`, a bool or a bool tensor of rank 0, holds, else g(args...). Inside compile() it is one node
 /// of which one branch runs, differentiable in what the branches use, captured tensors included; both are traced, and
 /// return one structure, dtype and shape (user_error). On a GPU a call waits for the predicate. Elsewhere it calls one of them.
 template <class F, class G, class... Args>
 auto cond(const detail::predicate& predicate, F&& f, G&& g, const Args&... args) {
-  constexpr bool right = detail::told_to_take<F&, detail::settled<const Args&>...>() &&
-                         detail::told_to_take<G&, detail::settled<const Args&>...>();
   constexpr bool take = std::is_invocable_v<F&, detail::settled<const Args&>...> &&
                         std::is_invocable_v<G&, detail::settled<const Args&>...>;
-  static_assert(right,
-                "sinter: [cond] a branch does not take these arguments: their number, a dtype or a rank differs");
   if constexpr (take) return detail::cond_of("cond", predicate.value, f, g, predicate.at, detail::settle_tree(args)...);
 }
 
@@ -362,12 +406,28 @@ auto scan_of(F& f, const C& init, const X& xs, bool backwards, location at) {
   check_carry<C>();
   constexpr bool readable = check_xs<X>();
   if constexpr (!readable) return std::pair{init, xs};
-  else if constexpr (!check_step<F, C, X>()) return std::pair{init, xs};
+  else if constexpr (!std::is_invocable_v<F&, C, lane_t<X>>) return std::pair{init, xs};
   else if (engine::current()) return traced_scan(f, init, xs, backwards, at);
   else return eager_scan(f, init, xs, backwards, at);
 }
 
 }  // namespace detail
+
+// Wrong calls of scan, with and without `reversed`.
+#define SINTER_WRONG_SCAN(FAULT, TEXT)                                                         \
+  template <class F, class C, class X>                                                         \
+  requires(detail::fault_of_scan<F, detail::settled<const C&>, detail::settled<const X&>>() == \
+           detail::part_fault::FAULT) SINTER_WRONG_CALL("[scan] " TEXT)                        \
+  detail::wrong_call<> scan(F&&, const C&, const X&, location = {});                           \
+  template <class F, class C, class X>                                                         \
+  requires(detail::fault_of_scan<F, detail::settled<const C&>, detail::settled<const X&>>() == \
+           detail::part_fault::FAULT) SINTER_WRONG_CALL("[scan] " TEXT)                        \
+  detail::wrong_call<> scan(F&&, const C&, const X&, reversed_t, location = {});
+SINTER_WRONG_SCAN(arguments, "f takes the carry and a slice of xs; its number of arguments, a dtype or a rank differs")
+SINTER_WRONG_SCAN(pair, "f returns a pair: the next carry, and what is stacked")
+SINTER_WRONG_SCAN(carry,
+                  "f returns a carry of another structure, dtype or rank than it was given; the carry comes first")
+#undef SINTER_WRONG_SCAN
 
 /// Reads xs, a tree of tensors, slice by slice along their first axis: f(carry, x) returns a pair of the next carry, of init's
 /// shapes, and a tree of results. Gives the last carry and the results stacked along a new first axis. A stacked<S> in xs
@@ -384,29 +444,44 @@ auto scan(F&& f, const C& init, const X& xs, reversed_t, location at = location:
   return detail::scan_of(f, detail::settle_tree(init), detail::settle_tree(xs), true, at);
 }
 
+#define SINTER_WRONG_FORI(FAULT, TEXT)                                                          \
+  template <extent_like Lower, extent_like Upper, class Body, class C>                          \
+  requires(detail::fault_of_body<Body, detail::settled<const C&>, tensor<std::int64_t, 0>>() == \
+           detail::part_fault::FAULT) SINTER_WRONG_CALL("[fori_loop] " TEXT)                    \
+  detail::wrong_call<> fori_loop(Lower, Upper, Body&&, const C&, location = {});
+SINTER_WRONG_FORI(arguments,
+                  "the body takes a tensor<std::int64_t, 0> and the carry; its number of arguments, a dtype or a rank "
+                  "differs")
+SINTER_WRONG_FORI(carry, "the body returns a carry of another dtype or rank than it was given, or another structure")
+SINTER_WRONG_FORI(nothing, "the body returns nothing, and not the next carry")
+#undef SINTER_WRONG_FORI
+
 /// body(i, … body(lower + 1, body(lower, init))) for i below `upper`; i is a tensor<std::int64_t, 0>. Inside compile() it is
 /// one node, and differentiable as scan is; nothing where there is no turn, and body is not called then.
 template <extent_like Lower, extent_like Upper, class Body, class C>
 auto fori_loop(Lower lower, Upper upper, Body&& body, const C& init, location at = location::current()) {
-  constexpr bool right = detail::told_to_take<Body&, tensor<std::int64_t, 0>, detail::settled<const C&>>();
   constexpr bool takes = std::is_invocable_v<Body&, tensor<std::int64_t, 0>, detail::settled<const C&>>;
-  static_assert(right,
-                "sinter: [fori_loop] the body takes a tensor<std::int64_t, 0> and the carry; its number of "
-                "arguments, a dtype or a rank differs");
   if constexpr (!takes) return detail::settle_tree(init);
   else return detail::fori_of(dim(lower), dim(upper), body, detail::settle_tree(init), at);
 }
+
+#define SINTER_WRONG_WHILE(FAULT, TEXT)                                                                  \
+  template <class Test, class Body, class C>                                                             \
+  requires(detail::fault_of_while<Test, Body, detail::settled<const C&>>() == detail::part_fault::FAULT) \
+      SINTER_WRONG_CALL("[while_loop] " TEXT)                                                            \
+  detail::wrong_call<> while_loop(Test&&, Body&&, const C&, location = {});
+SINTER_WRONG_WHILE(arguments, "test and body take the carry; a number of arguments, a dtype or a rank differs")
+SINTER_WRONG_WHILE(condition, "the test returns no bool of rank 0: reduce it with any(x) or all(x), or compare numbers")
+SINTER_WRONG_WHILE(carry, "the body returns a carry of another dtype or rank than it was given, or another structure")
+SINTER_WRONG_WHILE(nothing, "the body returns nothing, and not the next carry")
+#undef SINTER_WRONG_WHILE
 
 /// body(… body(init)) as long as test(carry), a bool of rank 0, holds. Inside compile() it is one node; gradients by what goes
 /// in are refused: use fori_loop or scan. On a GPU each step waits for its test.
 template <class Test, class Body, class C>
 auto while_loop(Test&& test, Body&& body, const C& init, location at = location::current()) {
-  constexpr bool right = detail::told_to_take<Test&, detail::settled<const C&>>() &&
-                         detail::told_to_take<Body&, detail::settled<const C&>>();
   constexpr bool take =
       std::is_invocable_v<Test&, detail::settled<const C&>> && std::is_invocable_v<Body&, detail::settled<const C&>>;
-  static_assert(right,
-                "sinter: [while_loop] test and body take the carry; a number of arguments, a dtype or a rank differs");
   if constexpr (!take) return detail::settle_tree(init);
   else return detail::while_of(test, body, detail::settle_tree(init), at);
 }

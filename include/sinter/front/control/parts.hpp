@@ -26,6 +26,20 @@ class part_scope {
 template <class A, class B>
 inline constexpr bool alike = dtype_of<typename A::value_type> == dtype_of<typename B::value_type>&& A::rank == B::rank;
 
+template <class A, class B>
+struct fits_carry {
+  static constexpr bool value = alike<A, B>;
+};
+/// Whether what a body returned can be the carry that it was given.
+template <class C, class Next>
+constexpr bool keeps_carry() {
+  if constexpr (std::is_void_v<Next>) return false;
+  else return std::is_same_v<C, settled<Next>> || trees_match<fits_carry, C, settled<Next>>();
+}
+
+/// What is wrong with the functions of a loop or a branch.
+enum class part_fault { none, arguments, pair, carry, condition, nothing, results };
+
 [[noreturn]] inline void fail_carry(const char* op, const dims& start, const dims& after, location at) {
   fail(op,
        "the carry is " + text::shape(start) + " at the start and " + text::shape(after) +

@@ -86,12 +86,20 @@ constexpr bool check_cases() {
   }
 }
 
+template <class... Branch, class... Args>
+requires(sizeof...(Branch) == 0) constexpr part_fault fault_of_cases(std::type_identity<parameters<Args...>>) {
+  return part_fault::none;
+}
+template <class First, class... Rest, class... Args>
+constexpr part_fault fault_of_cases(std::type_identity<parameters<Args...>>) {
+  part_fault found = part_fault::none;
+  static_cast<void>((... || ((found = fault_of_branches<First, Rest, Args...>()) != part_fault::none)));
+  return found;
+}
+
 template <class Branches, class... Args, std::size_t... I>
 auto switch_of(std::index_sequence<I...>, const case_index& index, Branches& branches, const Args&... args) {
-  constexpr bool right = (... && told_to_take<std::tuple_element_t<I, Branches>&, Args...>());
   constexpr bool take = (... && std::is_invocable_v<std::tuple_element_t<I, Branches>&, Args...>);
-  static_assert(
-      right, "sinter: [switch_case] a branch does not take these arguments: their number, a dtype or a rank differs");
   if constexpr (take) {
     if constexpr (check_cases<call_result_t<std::tuple_element_t<I, Branches>, Args...>...>())
       return case_of<0, sizeof...(I)>(index.value, branches, index.at, args...);
@@ -99,6 +107,17 @@ auto switch_of(std::index_sequence<I...>, const case_index& index, Branches& bra
 }
 
 }  // namespace detail
+
+#define SINTER_WRONG_SWITCH(FAULT, TEXT)                                                                              \
+  template <class... Branch, class... Args>                                                                           \
+  requires(                                                                                                           \
+      detail::fault_of_cases<Branch...>(std::type_identity<detail::parameters<detail::settled<const Args&>...>>{}) == \
+      detail::part_fault::FAULT) SINTER_WRONG_CALL("[switch_case] " TEXT)                                             \
+  detail::wrong_call<> switch_case(const detail::case_index&, std::tuple<Branch...>, const Args&...);
+SINTER_WRONG_SWITCH(arguments, "a branch does not take these arguments: their number, a dtype or a rank differs")
+SINTER_WRONG_SWITCH(nothing, "one branch returns nothing, another a value")
+SINTER_WRONG_SWITCH(results, "the branches return other structures, dtypes or ranks; all have to return the same")
+#undef SINTER_WRONG_SWITCH
 
 /// branches[index](args...): `switch_case(i, std::tuple{f, g, h}, x)`. The index is an integer of rank 0, a tensor or a number; below
 /// 0 it is 0, behind the last branch that one. Inside compile() one branch runs, and it is differentiable, as cond is; all

@@ -58,8 +58,11 @@ inline void put_operands(expression_view e, operand_list& list, location at, dim
     engine::operand& x = list.at[list.count++];
     put_operand(e.terms[i], e.at[i], x, at);
     if (x.owner && !*x.owner) {
-      if (extents) extents_of(e, extents, at);
-      fail_undefined("tensor", at);
+      operand_facts nothing;
+      e.terms[i].read(e.at[i], nothing);
+      const location call = donated_to(nothing.data, nothing.marks);
+      if (extents && !call.line) extents_of(e, extents, at);
+      fail_undefined("tensor", at, call);
     }
     list.on_gpu |= x.owner && x.where().is_cuda();
   }
@@ -143,7 +146,6 @@ SINTER_API storage read_on_host(const trace_handle& traced, const storage& memor
     from = std::move(x.memory);
     data = x.data;
   } else {
-    if (!memory) fail_undefined(what, at);
     if (engine::reads_count) engine::count_read(what, memory, false, at);
   }
   from.settle();

@@ -158,6 +158,7 @@ tensor<T, Shape> tensor<T, Shape>::on_host(const char* what, location at) const 
     memory_.settle();
     return *this;
   }
+  if (!defined()) fail_nothing(what, at);
   tensor here;
   void* first = data_;
   here.extents_ = extents_;

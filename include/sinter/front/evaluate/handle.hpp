@@ -42,7 +42,7 @@ using tensor_of = tensor<typename E::value_type, E::static_shape>;
 template <tensor_like E>
 tensor_of<E> stage(const E& e, location at) {
   if constexpr (any_tensor<E>) {
-    if (!e.defined()) fail("tensor", "the tensor is default-constructed and holds nothing; assign to it first", at);
+    if (!e.defined()) fail_undefined("tensor", at, access::donated_to(e));
     if (e.is_traced()) {
       const auto& t = engine::current();
       if (access::tracer(e) != t) {

@@ -1,9 +1,37 @@
 // front/shapes/names.hpp: the functions as users write them, each with the compile-time errors that name it.
 #pragma once
 
+#include <cstddef>
+#include <utility>
+
+#include "../../base/config.hpp"
 #include "../../ir/op.hpp"
 
 namespace sinter::detail {
+
+/// What a wrong call returns: no error of its own follows where it is assigned, printed, computed with or taken apart as a pair.
+template <auto...>
+struct wrong_call {
+  template <class T>
+  operator T() const;
+  template <std::size_t>
+  wrong_call get() const;
+  template <class Stream>
+  friend Stream& operator<<(Stream& s, const wrong_call&) {
+    return s;
+  }
+#define SINTER_WRONG_OPERATOR(SYMBOL)                      \
+  template <class T>                                       \
+  friend wrong_call operator SYMBOL(wrong_call, const T&); \
+  template <class T>                                       \
+  friend wrong_call operator SYMBOL(const T&, wrong_call); \
+  friend wrong_call operator SYMBOL(wrong_call, wrong_call);
+  SINTER_WRONG_OPERATOR(+)
+  SINTER_WRONG_OPERATOR(-)
+  SINTER_WRONG_OPERATOR(*)
+  SINTER_WRONG_OPERATOR(/)
+#undef SINTER_WRONG_OPERATOR
+};
 
 /// What can be wrong with a call before the program runs.
 enum class fault {
@@ -117,3 +145,10 @@ struct name_of;
 #include "../../ir/ops.def"
 
 }  // namespace sinter::detail
+
+template <auto... Numbers>
+struct std::tuple_size<sinter::detail::wrong_call<Numbers...>> : std::integral_constant<std::size_t, 2> {};
+template <std::size_t I, auto... Numbers>
+struct std::tuple_element<I, sinter::detail::wrong_call<Numbers...>> {
+  using type = sinter::detail::wrong_call<Numbers...>;
+};

@@ -87,6 +87,16 @@ tensor<T, dims{}> size_value(dim n, location at);
 template <class T, class Tensor>
 void store_scalar(Tensor& out, T value, location at);
 
+struct another_dtype_or_rank_write_cast_or_reshape {};
+
+/// The mark of a handle that was donated to a call.
+inline constexpr std::uint32_t donated_mark = std::uint32_t{1} << 31;
+/// The call that a handle without memory was donated to, by its data pointer and marks; no line if to none.
+inline location donated_to(const void* data, std::uint32_t marks) {
+  if (!(marks & donated_mark)) return {};
+  return {static_cast<const char*>(data), static_cast<int>(marks & ~donated_mark)};
+}
+
 template <class T>
 inline constexpr bool is_tensor = false;
 template <class T, dims Shape>
@@ -131,7 +141,8 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   static constexpr int rank = Shape.rank;
   static constexpr dims static_shape = Shape;
 
-  /// A handle to nothing; only assignment, destruction and defined() make sense.
+  /// A handle to nothing; only assignment, destruction and defined() make sense. One that was donated to a call is such a handle
+  /// too (options.donate); its extents stay known.
   tensor() = default;
   tensor(const tensor&) = default;
   tensor(tensor&&) = default;
@@ -160,11 +171,18 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
     }
   }
 
-  // The compiler's error quotes the second line.
+  // Wrong: clang++ tells the text and takes it for deleted where it asks; g++ shows the parameter, and quotes the second line.
+#if defined(__clang__)
+  template <tensor_like E>
+  requires(!detail::same_kind<E, T, rank> && !(rank == 0 && detail::is_number<E>))
+      SINTER_WRONG_CALL("[tensor] another dtype or rank: write cast<T>(x), or reshape it")
+  tensor(const E&);
+#else
   // clang-format off
   template <tensor_like E>
-  requires(!detail::same_kind<E, T, rank> && !(rank == 0 && detail::is_number<E>)) tensor(const E&) = delete;  // another dtype or rank: write cast<T>(x), or reshape it
+  requires(!detail::same_kind<E, T, rank> && !(rank == 0 && detail::is_number<E>)) tensor(const E&, detail::another_dtype_or_rank_write_cast_or_reshape = {}) = delete;  // another dtype or rank: write cast<T>(x), or reshape it
   // clang-format on
+#endif
 
   // clang-format off
   template <detail::list_of_numbers V>
@@ -201,7 +219,7 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
     from_list(list, where, at);
   }
 
-  /// False for a default-constructed handle.
+  /// False for a handle to nothing: default-constructed, or donated to a call.
   bool defined() const { return is_traced() || memory_; }
   /// True for a value of a graph under construction.
   bool is_traced() const { return static_cast<bool>(tracer_); }
@@ -344,9 +362,9 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
     tracer_ = e.tracer_;
   }
   T only(const char* what, location at) const {
-    if (numel() != 1 && !defined()) detail::fail_undefined(what, at);
+    if (numel() != 1 && !defined()) fail_nothing(what, at);
     if (numel() != 1) detail::fail_one_element(what, detail::to_dims(extents_), at);
-    if (data_ && !engine::reads_count && !on_gpu()) {
+    if (memory_ && !engine::reads_count && !on_gpu()) {
       memory_.settle();
       return *data_;
     }
@@ -378,7 +396,10 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   void fill_on_gpu(T value, location at) const;
   void concrete(const char* what, location at) const {
     if (tracer_) detail::fail_traced(what, at);
-    if (!memory_) detail::fail_undefined(what, at);
+    if (!memory_) fail_nothing(what, at);
+  }
+  [[noreturn]] SINTER_COLD void fail_nothing(const char* what, location at) const {
+    detail::fail_undefined(what, at, detail::donated_to(data_, marks_));
   }
   template <std::size_t Axis, class F>
   void each(T* p, F&& f) const {
@@ -388,10 +409,10 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   }
 
   storage memory_;
-  T* data_ = nullptr;
+  T* data_ = nullptr;  ///< of a donated handle: the name of the call's file
   index_array<rank> extents_{};
   index_array<rank> strides_{};
-  std::uint32_t marks_ = 0;  ///< see engine::add_mark
+  std::uint32_t marks_ = 0;  ///< see engine::add_mark; of a donated handle: donated_mark and the call's line
   detail::trace_handle tracer_;
 };
 
@@ -432,6 +453,7 @@ struct operand_facts {
   const dim* extents = nullptr;
   const dim* strides = nullptr;
   const trace_handle* traced = nullptr;  ///< of a tensor or a number
+  std::uint32_t marks = 0;               ///< of a tensor
   dtype type{};                          ///< of what a number is in a trace
   int axis = 0;                          ///< of an index leaf
 };
@@ -486,6 +508,7 @@ struct access {
     out.extents = t.extents_.data();
     out.strides = t.strides_.data();
     out.traced = &t.tracer_;
+    out.marks = t.marks_;
   }
   template <class T, dims Shape>
   static tensor<T, Shape> known(const tensor<T, Shape>& t, const char* what, location at) {
@@ -494,6 +517,18 @@ struct access {
   template <class T, dims Shape>
   static tensor<T, Shape> on_host(const tensor<T, Shape>& t, const char* what, location at) {
     return t.on_host(what, at);
+  }
+  /// Makes it a handle to nothing whose reads name the call.
+  template <class T, dims Shape>
+  static void donate(tensor<T, Shape>& t, location call) {
+    t.memory_ = {};
+    t.tracer_ = {};
+    t.data_ = static_cast<T*>(const_cast<void*>(static_cast<const void*>(call.file)));
+    t.marks_ = donated_mark | static_cast<std::uint32_t>(call.line);
+  }
+  template <class T, dims Shape>
+  static location donated_to(const tensor<T, Shape>& t) {
+    return detail::donated_to(t.data_, t.marks_);
   }
   /// What mark_dynamic and mark_static said of the axes.
   template <class T, dims Shape>

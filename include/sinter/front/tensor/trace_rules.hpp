@@ -92,6 +92,7 @@ class term_pusher {
     if (t.is == term::index)
       return ir::push_iota(t_.graph, t.type, engine::to_ir(x.extents, t.rank).data(), t.rank, x.axis, at);
     if (!*x.traced) {
+      if (!*x.memory) fail_undefined("tensor", at, donated_to(x.data, x.marks));
       x.memory->settle();
       return capture(t_, *x.memory, x.data, t.type, t.rank, x.extents, x.strides, at);
     }

@@ -18,17 +18,6 @@ struct anything {
   constexpr anything(std::initializer_list<T>) {}
 };
 
-/// What such a call returns: no error of its own follows where it is assigned or printed.
-template <auto...>
-struct wrong_call {
-  template <class T>
-  operator T() const;
-  template <class Stream>
-  friend Stream& operator<<(Stream& s, const wrong_call&) {
-    return s;
-  }
-};
-
 }  // namespace detail
 
 // Axes are types, since the rank of a result follows from them. `auto`, so that this error stands before what follows from it.

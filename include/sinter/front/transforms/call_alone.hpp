@@ -8,6 +8,15 @@
 
 namespace sinter::detail {
 
+/// What is wrong with a call of a transform's function.
+enum class transform_fault { none, index, integers, numbers, arguments, nothing, loss, pair, lanes };
+
+// The wrong calls of a transform's function, as members beside `fault_of`, which tells what is wrong with arguments.
+#define SINTER_WRONG_TRANSFORM(NAME, WHERE, FAULT, TEXT)                                                 \
+  template <class... Args>                                                                               \
+  requires((WHERE) && fault_of<Args...> == transform_fault::FAULT) SINTER_WRONG_CALL("[" NAME "] " TEXT) \
+  wrong_call<> operator()(Args&&...) const;
+
 /// f(args...) traced for this call and run, with kernels kept by structure. `name` is the transform's, for errors.
 /// user_error for an index out of range.
 template <class F, class... Args>

@@ -26,22 +26,23 @@ constexpr dims joined_shape() {
 /// The function that jacfwd, jacrev and jacobian return.
 template <jacobian_way Way, class Indexes, class F>
 class jacobian_function {
+  template <class... Args>
+  static constexpr transform_fault fault_of = fault_of_call<Indexes, F, Args...>();
+
  public:
   jacobian_function(F f, location where) : f_(std::move(f)), where_(where) {}
 
   template <class... Args>
   auto operator()(Args&&... args) const {
-    using facts = transformed<Indexes, F, Args...>;
-    SINTER_CHECK_TRANSFORMED("jacobian", facts);
-    static_assert(facts::right,
-                  "[jacobian] the function does not take these arguments: their number, a dtype or a rank differs");
-    static_assert(facts::returns, "[jacobian] the function must return a floating tensor; it returns nothing");
-    if constexpr (facts::compiles) return checked(std::index_sequence_for<Args...>{}, std::forward<Args>(args)...);
+    if constexpr (transformed<Indexes, F, Args...>::compiles)
+      return checked(std::index_sequence_for<Args...>{}, std::forward<Args>(args)...);
+    else return wrong_call<>{};
   }
   template <class... Args>
   requires(takes_other_numbers<Indexes, F, Args...>()) auto operator()(Args&&... args) const {
     return with_other_numbers<Indexes, F>(where_, *this, std::forward<Args>(args)...);
   }
+  SINTER_WRONG_TRANSFORMS("jacobian", true, "a floating tensor")
 
  private:
   template <std::size_t... I, class... Args>

@@ -66,6 +66,16 @@ class pushed_forward {
   static constexpr bool has_other_numbers(type_list<Args...>) {
     return takes_other_numbers<Indexes, F, Args...>();
   }
+  static constexpr transform_fault fault_among(type_list<Args...>) {
+    return fault_of_call<Indexes, F, Args...>();
+  }
+  /// Of arguments, then tangents.
+  template <class... All>
+  static constexpr transform_fault fault_of = [] {
+    using parts = with_tangents<Indexes, All...>;
+    if constexpr (parts::enough) return fault_among(typename parts::types::first_type{});
+    else return transform_fault::none;
+  }();
 
  public:
   pushed_forward(F f, location where) : f_(std::move(f)), where_(where) {}
@@ -78,6 +88,7 @@ class pushed_forward {
       return checked(typename parts::types::first_type{}, typename parts::types::second_type{},
                      typename parts::places{}, typename parts::tangent_places{},
                      std::forward_as_tuple(std::forward<All>(all)...));
+    else return wrong_call<>{};
   }
   template <class... All>
   requires(has_other_numbers(typename with_tangents<Indexes, All...>::types::first_type{})) auto operator()(
@@ -86,6 +97,7 @@ class pushed_forward {
     return with_tensors(typename parts::types::first_type{}, typename parts::places{}, typename parts::tangent_places{},
                         std::forward_as_tuple(std::forward<All>(all)...));
   }
+  SINTER_WRONG_TRANSFORMS("jvp", true, "floating tensors")
 
  private:
   template <class... Args, std::size_t... I, std::size_t... J, class All>
@@ -101,10 +113,6 @@ class pushed_forward {
   auto checked(type_list<Args...>, type_list<Vs...>, std::index_sequence<I...>, std::index_sequence<J...>,
                All&& all) const {
     using facts = transformed<Indexes, F, Args...>;
-    SINTER_CHECK_TRANSFORMED("jvp", facts);
-    static_assert(facts::right,
-                  "[jvp] the function does not take these arguments: their number, a dtype or a rank differs");
-    static_assert(facts::returns, "[jvp] the function must return floating tensors; it returns nothing");
     if constexpr (facts::compiles) {
       using given = std::tuple<decltype(passed<varies(Indexes{}, I)>(std::declval<Args>()))...>;
       constexpr bool fit = (... && fits<std::tuple_element_t<index_at(Indexes{}, J), given>, Vs>());
@@ -127,7 +135,11 @@ class pushed_forward {
         return call_alone("jvp", where_, trace, passed<varies(Indexes{}, I)>(std::get<I>(std::move(all)))...,
                           passed_tangent<std::tuple_element_t<index_at(Indexes{}, J), given>>(
                               std::get<sizeof...(I) + J>(std::move(all)))...);
+      } else {
+        return wrong_call<>{};
       }
+    } else {
+      return wrong_call<>{};
     }
   }
 

@@ -31,22 +31,38 @@ concept two_results = requires {
 /// The function that grad and value_and_grad return.
 template <class Indexes, bool Value, bool Aux, class F>
 class differentiated {
+  template <class Result>
+  static constexpr transform_fault fault_of_result() {
+    if constexpr (std::is_void_v<Result>) return transform_fault::none;
+    else if constexpr (!Aux) return is_loss<Result>() ? transform_fault::none : transform_fault::loss;
+    else if constexpr (!two_results<Result>) return transform_fault::pair;
+    else
+      return is_loss<std::remove_cvref_t<std::tuple_element_t<0, Result>>>() ? transform_fault::none
+                                                                             : transform_fault::loss;
+  }
+  template <class... Args>
+  static constexpr transform_fault fault_of = [] {
+    constexpr transform_fault found = fault_of_call<Indexes, F, Args...>();
+    if constexpr (found != transform_fault::none || takes_other_numbers<Indexes, F, Args...>()) return found;
+    else return fault_of_result<typename decltype(transformed<Indexes, F, Args...>::result())::type>();
+  }();
+
  public:
   differentiated(F f, location where) : f_(std::move(f)), where_(where) {}
 
   template <class... Args>
   auto operator()(Args&&... args) const {
-    using facts = transformed<Indexes, F, Args...>;
-    SINTER_CHECK_TRANSFORMED("grad", facts);
-    static_assert(facts::right,
-                  "[grad] the function does not take these arguments: their number, a dtype or a rank differs");
-    static_assert(facts::returns, "[grad] the function must return a rank-0 floating tensor; it returns nothing");
-    if constexpr (facts::compiles) return run(std::index_sequence_for<Args...>{}, std::forward<Args>(args)...);
+    if constexpr (transformed<Indexes, F, Args...>::compiles)
+      return run(std::index_sequence_for<Args...>{}, std::forward<Args>(args)...);
+    else return wrong_call<>{};
   }
   template <class... Args>
   requires(takes_other_numbers<Indexes, F, Args...>()) auto operator()(Args&&... args) const {
     return with_other_numbers<Indexes, F>(where_, *this, std::forward<Args>(args)...);
   }
+  SINTER_WRONG_TRANSFORMS("grad", true, "a rank-0 floating tensor")
+  SINTER_WRONG_TRANSFORM("grad", true, loss, "the function must return a rank-0 floating tensor; use sum or mean")
+  SINTER_WRONG_TRANSFORM("grad", true, pair, "with has_aux the function must return two results: (value, more)")
 
  private:
   template <std::size_t... I, class... Args>
@@ -72,21 +88,14 @@ class differentiated {
   /// What the caller gets: the function's result and the gradients of it.
   template <class Result, class Gradients>
   auto results(const Result& result, const Gradients& gradients, engine::tracer& tracer) const {
-    const auto settled_loss = [this]<class V>(const V& v) {
-      static_assert(is_loss<V>(), "[grad] the function must return a rank-0 floating tensor; use sum or mean");
-      if constexpr (is_loss<V>()) return evaluate(v, where_);
-      else return tensor<float, dims{}>();
-    };
-    if constexpr (Aux && !two_results<Result>) {
-      static_assert(two_results<Result>, "[grad] with has_aux the function must return two results: (value, more)");
-    } else if constexpr (Aux) {
-      const auto value = settled_loss(std::get<0>(result));
+    if constexpr (Aux) {
+      const auto value = evaluate(std::get<0>(result), where_);
       auto more = settle_tree(std::get<1>(result));
       auto gradient = gradients(push(tracer, value, where_));
       if constexpr (Value) return std::pair{std::pair{value, std::move(more)}, std::move(gradient)};
       else return std::pair{std::move(gradient), std::move(more)};
     } else {
-      const auto value = settled_loss(result);
+      const auto value = evaluate(result, where_);
       auto gradient = gradients(push(tracer, value, where_));
       if constexpr (Value) return std::pair{value, std::move(gradient)};
       else return gradient;

@@ -206,16 +206,38 @@ class transformed {
   static constexpr bool taken = taken_if_asked();
   static constexpr bool returns = gives_if_asked();
   static constexpr bool compiles = taken && returns;
+  /// What F returns, where it compiles.
+  template <class... T>
+  static auto result_of(type_list<T...>) -> std::type_identity<std::remove_cvref_t<std::invoke_result_t<F&, T...>>>;
+  static auto result() {
+    if constexpr (compiles) return decltype(result_of(given{})){};
+    else return std::type_identity<void>{};
+  }
+  static constexpr transform_fault fault = !exists            ? transform_fault::index
+                                           : !varies_smoothly ? transform_fault::integers
+                                           : of_numbers       ? transform_fault::numbers
+                                           : !right           ? transform_fault::arguments
+                                           : !returns         ? transform_fault::nothing
+                                                              : transform_fault::none;
 };
 
-/// Compile-time errors that name the transform. That the function takes the arguments is asserted where this stands: a macro makes
-/// that error, which is the usual one, longer.
-#define SINTER_CHECK_TRANSFORMED(NAME, FACTS)                                                              \
-  static_assert(FACTS::exists, "[" NAME "] the function has no such argument, or one is named twice");     \
-  static_assert(FACTS::varies_smoothly, "[" NAME "] the argument holds no floating tensor");               \
-  static_assert(!FACTS::of_numbers, "[" NAME                                                               \
-                                    "] a number that is differentiated by arrives as a tensor of rank 0: " \
-                                    "let the function take and return tensor<double, 0>, or auto")
+/// What is wrong with a call of a derivative's function: nothing where its numbers are taken as tensors of another dtype.
+template <class Indexes, class F, class... Args>
+constexpr transform_fault fault_of_call() {
+  if constexpr (takes_other_numbers<Indexes, F, Args...>()) return transform_fault::none;
+  else return transformed<Indexes, F, Args...>::fault;
+}
+
+// Those of a derivative's function.
+#define SINTER_WRONG_TRANSFORMS(NAME, WHERE, RESULT)                                                                \
+  SINTER_WRONG_TRANSFORM(NAME, WHERE, index, "the function has no such argument, or one is named twice")            \
+  SINTER_WRONG_TRANSFORM(NAME, WHERE, integers, "the argument holds no floating tensor")                            \
+  SINTER_WRONG_TRANSFORM(NAME, WHERE, numbers,                                                                      \
+                         "a number that is differentiated by arrives as a tensor of rank 0: let the function take " \
+                         "and return tensor<double, 0>, or auto")                                                   \
+  SINTER_WRONG_TRANSFORM(NAME, WHERE, arguments,                                                                    \
+                         "the function does not take these arguments: their number, a dtype or a rank differs")     \
+  SINTER_WRONG_TRANSFORM(NAME, WHERE, nothing, "the function must return " RESULT "; it returns nothing")
 
 /// Calls under a trace. Marks make the leaves of arguments that vary distinct from everything else in the graph: what the function
 /// captured is constant to this derivative, also when it is the same tensor.
@@ -337,27 +359,16 @@ T shaped(const T& tree) {
 }
 
 template <class A, class B>
-constexpr bool fits_tree();
-
-template <class... A, class... B>
-constexpr bool fit_trees(type_list<A...>, type_list<B...>) {
-  if constexpr (sizeof...(A) != sizeof...(B)) return false;
-  else return (... && fits_tree<A, B>());
-}
+struct fits_tangent {
+  static constexpr bool value =
+      !differentiable<A> ||
+      (dtype_of<typename A::value_type> == dtype_of<typename B::value_type> && A::rank == B::rank);
+};
 
 /// Whether B can be tangents of A: the same structure, with floating tensors of the same dtypes and ranks.
 template <class A, class B>
 constexpr bool fits_tree() {
-  constexpr branch a = branch_of<A>(), b = branch_of<B>();
-  if constexpr (a == branch::refused || b == branch::refused) return true;
-  else if constexpr (is_dynamic<A> || is_dynamic<B>) return std::is_same_v<A, B>;
-  else if constexpr (a == branch::tensor && b == branch::tensor)
-    return !differentiable<A> ||
-           (dtype_of<typename A::value_type> == dtype_of<typename B::value_type> && A::rank == B::rank);
-  else if constexpr (is_leaf<A> || is_leaf<B>) return a == b;
-  else if constexpr (!same_branch<A, B>()) return false;
-  else if constexpr (has_elements(a)) return fits_tree<element_in<A>, element_in<B>>();
-  else return fit_trees(children_of<A>{}, children_of<B>{});
+  return trees_match<fits_tangent, A, B>();
 }
 
 /// A tangent as it is given, for a tree like `Like`: C++ numbers are tensors of its dtype.

@@ -105,30 +105,24 @@ class linear_function<Transposed, std::tuple<From...>, std::tuple<To...>> {
 template <class Indexes, bool Transposed, class F, bool Aux = false>
 class linearized {
   static constexpr const char* op = Transposed ? "vjp" : "linearize";
+  template <class... Args>
+  static constexpr transform_fault fault_of = fault_of_call<Indexes, F, Args...>();
 
  public:
   linearized(F f, location where) : f_(std::move(f)), where_(where) {}
 
   template <class... Args>
   auto operator()(Args&&... args) const {
-    using facts = transformed<Indexes, F, Args...>;
-    if constexpr (Transposed) {
-      SINTER_CHECK_TRANSFORMED("vjp", facts);
-      static_assert(facts::right,
-                    "[vjp] the function does not take these arguments: their number, a dtype or a rank differs");
-      static_assert(facts::returns, "[vjp] the function must return floating tensors; it returns nothing");
-    } else {
-      SINTER_CHECK_TRANSFORMED("linearize", facts);
-      static_assert(facts::right,
-                    "[linearize] the function does not take these arguments: their number, a dtype or a rank differs");
-      static_assert(facts::returns, "[linearize] the function must return floating tensors; it returns nothing");
-    }
-    if constexpr (facts::compiles) return checked(std::index_sequence_for<Args...>{}, std::forward<Args>(args)...);
+    if constexpr (transformed<Indexes, F, Args...>::compiles)
+      return checked(std::index_sequence_for<Args...>{}, std::forward<Args>(args)...);
+    else return wrong_call<>{};
   }
   template <class... Args>
   requires(takes_other_numbers<Indexes, F, Args...>()) auto operator()(Args&&... args) const {
     return with_other_numbers<Indexes, F>(where_, *this, std::forward<Args>(args)...);
   }
+  SINTER_WRONG_TRANSFORMS("vjp", Transposed, "floating tensors")
+  SINTER_WRONG_TRANSFORMS("linearize", !Transposed, "floating tensors")
 
  private:
   template <std::size_t... I, class... Args>

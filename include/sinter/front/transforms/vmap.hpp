@@ -280,8 +280,27 @@ template <class F, class In, class Out>
 class vmapped;
 template <class F, auto... In, auto... Out>
 class vmapped<F, in_axes_t<In...>, out_axes_t<Out...>> {
+  template <class... Args>
+  static constexpr transform_fault fault_in() {
+    if constexpr ((sizeof...(In) == 0 || sizeof...(In) == sizeof...(Args)) && (... && is_entry<In>()) &&
+                  (... && is_entry<Out>()))
+      return fault_of_lanes<decltype(passed(std::declval<Args>()))...>(std::index_sequence_for<Args...>{});
+    else return transform_fault::none;
+  }
+  template <class... Args>
+  static constexpr transform_fault fault_of = fault_in<Args...>();
+
  public:
   vmapped(F f, location where) : f_(std::move(f)), where_(where) {}
+
+  SINTER_WRONG_TRANSFORM(
+      "vmap", true, lanes,
+      "the function does not take one lane of these arguments: tensors without the axis in in_axes, S "
+      "of a stacked<S>; their number, a dtype or a rank differs")
+  SINTER_WRONG_TRANSFORM(
+      "vmap", true, nothing,
+      "the function returns nothing; return the tensors of one lane. For an effect write a loop over "
+      "unstack(x)")
 
   template <class... Args>
   auto operator()(Args&&... args) const {
@@ -304,6 +323,20 @@ class vmapped<F, in_axes_t<In...>, out_axes_t<Out...>> {
   template <std::size_t I, class T>
   using lane = typename entry<I, T>::template lane<T>;
 
+  /// Of arguments that have lanes.
+  template <class... T, std::size_t... I>
+  static constexpr transform_fault fault_of_lanes(std::index_sequence<I...>) {
+    constexpr bool batched = (... || !entry<I, T>::shared);
+    if constexpr (!batched || !(... && check_argument<T>(entry<I, T>{}))) return transform_fault::none;
+    else {
+      constexpr bool right = told_to_take<F&, lane<I, T>...>(), takes = std::is_invocable_v<F&, lane<I, T>...>;
+      if constexpr (!takes) return right ? transform_fault::none : transform_fault::lanes;
+      else
+        return std::is_void_v<std::invoke_result_t<F&, lane<I, T>...>> ? transform_fault::nothing
+                                                                       : transform_fault::none;
+    }
+  }
+
   template <class... T, std::size_t... I>
   static constexpr bool check_arguments(std::index_sequence<I...>) {
     constexpr bool fit = (... && check_argument<T>(entry<I, T>{}));
@@ -311,11 +344,7 @@ class vmapped<F, in_axes_t<In...>, out_axes_t<Out...>> {
     static_assert(batched,
                   "sinter: [vmap] no argument has lanes: in_axes names none for all tensors, or there is no tensor");
     if constexpr (fit && batched) {
-      constexpr bool right = told_to_take<F&, lane<I, T>...>(), takes = std::is_invocable_v<F&, lane<I, T>...>;
-      static_assert(right,
-                    "sinter: [vmap] the function does not take one lane of these arguments: tensors without the axis "
-                    "in in_axes, S of a stacked<S>; their number, a dtype or a rank differs");
-      if constexpr (takes) return check_results<call_result_t<F, lane<I, T>...>>();
+      if constexpr (std::is_invocable_v<F&, lane<I, T>...>) return check_results<call_result_t<F, lane<I, T>...>>();
       else return false;
     } else {
       return false;
@@ -327,11 +356,7 @@ class vmapped<F, in_axes_t<In...>, out_axes_t<Out...>> {
 
   template <class R>
   static constexpr bool check_results() {
-    constexpr bool returns = !std::is_void_v<R>;
-    static_assert(returns,
-                  "sinter: [vmap] the function returns nothing; return the tensors of one lane. For an effect write a "
-                  "loop over unstack(x)");
-    if constexpr (returns) {
+    if constexpr (!std::is_void_v<R>) {
       constexpr bool tensors = facts_of<R>.tensors > 0;
       static_assert(tensors, "sinter: [vmap] the function returns no tensor, but results of each lane are stacked");
       if constexpr (!tensors) return false;

@@ -96,7 +96,8 @@ std::string value_text(const T& x) {
   else return text::number(static_cast<float>(x));
 }
 
-[[noreturn]] inline void fail_argument(const std::string& name, bool traced, location where) {
+[[noreturn]] inline void fail_argument(const std::string& name, bool traced, location donated, location where) {
+  if (donated.line) fail(name, "an argument holds a tensor that was " + text_of_donation(donated), where);
   fail(name,
        traced ? "an argument was traced by a function that has returned, or whose trace is another thread's; return it "
                 "from there and pass the result"
@@ -109,9 +110,9 @@ template <class T>
 SINTER_COLD void fail_undefined_leaf(const std::string& name, location where, const T& tree) {
   for_each_leaf(tree, [&]<class Leaf>(const Leaf& x) {
     if constexpr (is_dynamic<Leaf>) {
-      if (!x.memory()) fail_argument(name, x.is_traced(), where);
+      if (!x.memory()) fail_argument(name, x.is_traced(), x.donated_to(), where);
     } else if constexpr (tensor_like<Leaf> && !is_number<Leaf>)
-      if (!access::memory(x)) fail_argument(name, x.is_traced(), where);
+      if (!access::memory(x)) fail_argument(name, x.is_traced(), access::donated_to(x), where);
   });
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -55,6 +57,60 @@ constexpr bool takes_arguments() {
 #endif
 }
 
+/// A function with one call operator that is no template, or a pointer: its parameters do not depend on arguments.
+template <class F>
+concept fixed_function = !std::is_class_v<F> || requires {
+  &F::operator();
+};
+
+/// F with a call operator that takes anything, better than F's where it is called on what is not const, and worse in each
+/// argument: a call is ambiguous where F takes the arguments, and nothing of F's body is instantiated.
+template <class F>
+struct rivalled : F {
+  using F::operator();
+  void operator()(...);
+};
+
+/// Whether F, called as const, takes A. Its body is not compiled for them.
+template <class F, class... A>
+constexpr bool is_viable() {
+  if constexpr (fixed_function<F>) return std::is_invocable_v<F&, A...>;
+  else return !requires {
+      std::declval<rivalled<F>&>()(std::declval<A>()...);
+    };
+}
+
+/// Converts to what T does.
+template <class T>
+struct converts_as {
+  template <class U>
+  requires(std::is_convertible_v<T, U>) operator U() const;
+};
+struct converts_to_all {
+  template <class U>
+  operator U() const;
+};
+
+/// The first of the arguments Given whose parameter is of a type that it does not convert to, where F is overloaded or a template;
+/// -1 where there is none.
+template <class F, class... Given>
+constexpr int first_unfit() {
+  int found = -1;
+  if constexpr (callable_class<F>) {
+    const auto fits = []<class... Probe>(std::type_identity<Probe>...) { return is_viable<F, Probe...>(); };
+    const auto unfit = [&]<std::size_t At, std::size_t... I>(std::integral_constant<std::size_t, At>,
+                                                             std::index_sequence<I...>) {
+      return fits(std::type_identity<std::conditional_t<I == At, converts_to_all, Given>>{}...) &&
+             !fits(std::type_identity<std::conditional_t<I == At, converts_as<Given>, Given>>{}...);
+    };
+    [&]<std::size_t... At>(std::index_sequence<At...> all) {
+      static_cast<void>((... || (unfit(std::integral_constant<std::size_t, At>{}, all) && (found = int{At}, true))));
+    }
+    (std::index_sequence_for<Given...>{});
+  }
+  return found;
+}
+
 template <class F, class... Args>
 void call_of_user(F&& f, Args&&... args) {
   static_cast<void>(std::forward<F>(f)(std::forward<Args>(args)...));
@@ -64,9 +120,97 @@ void call_of_user(F&& f, Args&&... args) {
 template <class F, class... Args>
 constexpr bool told_to_take() {
   constexpr bool right = takes_arguments<F, Args...>();
-  if constexpr (right && !std::is_invocable_v<F, Args...> && !refuses<1, F, Args...>())
-    static_cast<void>(&call_of_user<F, Args...>);
+  if constexpr (right && !std::is_invocable_v<F, Args...> && !refuses<1, F, Args...>()) {
+    if constexpr (first_unfit<std::remove_cvref_t<F>, Args...>() >= 0) return false;
+    else static_cast<void>(&call_of_user<F, Args...>);
+  }
   return right;
+}
+
+/// What a compiler's error shows of arguments that a function does not take.
+namespace told {
+
+/// Argument N, counted from 0.
+template <int N>
+struct argument;
+template <int N>
+struct number_of_arguments;
+template <int N>
+struct takes;
+/// A tensor of this dtype and rank, or of another type that alone.
+template <class T, int... Rank>
+struct is;
+template <class T, int... Rank>
+struct wants;
+template <class... Parts>
+struct mismatch;
+
+template <template <class, int...> class To, class T>
+struct type_of {
+  using type = To<T>;
+};
+template <template <class, int...> class To, class T>
+requires requires { typename T::tensor_like_tag; }
+struct type_of<To, T> {
+  using type = To<typename T::value_type, T::rank>;
+};
+
+}  // namespace told
+
+template <class... P>
+struct parameters {};
+template <class R, class... P>
+parameters<P...> parameters_of(R (*)(P...));
+template <class R, class C, class... P>
+parameters<P...> parameters_of(R (C::*)(P...));
+template <class R, class C, class... P>
+parameters<P...> parameters_of(R (C::*)(P...) const);
+
+/// What F, which has one operator() that is no template, or is a pointer to a function, takes.
+template <class F>
+constexpr auto parameters_in() {
+  if constexpr (requires(F f) { parameters_of(f); })
+    return std::type_identity<decltype(parameters_of(std::declval<F>()))>{};
+  else if constexpr (requires { parameters_of(&F::operator()); })
+    return std::type_identity<decltype(parameters_of(&F::operator()))>{};
+  else return std::type_identity<void>{};
+}
+
+template <int N>
+constexpr auto first_mismatch(parameters<>, parameters<>) {
+  return std::type_identity<told::mismatch<>>{};
+}
+template <int N, class Given, class... MoreGiven, class Wanted, class... MoreWanted>
+constexpr auto first_mismatch(parameters<Given, MoreGiven...>, parameters<Wanted, MoreWanted...>) {
+  if constexpr (std::is_convertible_v<Given, Wanted>)
+    return first_mismatch<N + 1>(parameters<MoreGiven...>{}, parameters<MoreWanted...>{});
+  else {
+    constexpr bool changes = std::is_lvalue_reference_v<Wanted> && !std::is_const_v<std::remove_reference_t<Wanted>>;
+    using wanted = std::conditional_t<changes, Wanted, std::remove_cvref_t<Wanted>>;
+    return std::type_identity<
+        told::mismatch<told::argument<N>, typename told::type_of<told::is, std::remove_cvref_t<Given>>::type,
+                       typename told::type_of<told::wants, wanted>::type>>{};
+  }
+}
+
+/// The first of the arguments Given that F does not take, beside what it wants; told::mismatch<> where that is not known.
+template <class F, class... Given>
+constexpr auto mismatch_of() {
+  using wanted = typename decltype(parameters_in<F>())::type;
+  if constexpr (std::is_void_v<wanted>) {
+    constexpr int first = first_unfit<F, Given...>();
+    if constexpr (first < 0) return std::type_identity<told::mismatch<>>{};
+    else
+      return std::type_identity<told::mismatch<
+          told::argument<first>,
+          typename told::type_of<told::is, std::tuple_element_t<std::size_t{first}, std::tuple<Given...>>>::type>>{};
+  } else
+    return []<class... P>(parameters<P...> all) {
+      if constexpr (sizeof...(P) == sizeof...(Given)) return first_mismatch<0>(parameters<Given...>{}, all);
+      else
+        return std::type_identity<
+            told::mismatch<told::number_of_arguments<int{sizeof...(Given)}>, told::takes<int{sizeof...(P)}>>>{};
+    }(wanted{});
 }
 
 }  // namespace sinter::detail

@@ -105,6 +105,28 @@ constexpr bool same_branch() {
   else return count_types(children_of<T>{}) == count_types(children_of<U>{});
 }
 
+template <template <class, class> class Fits, class A, class B>
+constexpr bool trees_match();
+
+template <template <class, class> class Fits, class... A, class... B>
+constexpr bool all_match(type_list<A...>, type_list<B...>) {
+  if constexpr (sizeof...(A) != sizeof...(B)) return false;
+  else return (... && trees_match<Fits, A, B>());
+}
+
+/// Whether two trees have one structure by their types, and Fits<A, B>::value holds for tensors of one place.
+template <template <class, class> class Fits, class A, class B>
+constexpr bool trees_match() {
+  constexpr branch a = branch_of<A>(), b = branch_of<B>();
+  if constexpr (a == branch::refused || b == branch::refused) return true;
+  else if constexpr (is_dynamic<A> || is_dynamic<B>) return std::is_same_v<A, B>;
+  else if constexpr (a == branch::tensor && b == branch::tensor) return Fits<A, B>::value;
+  else if constexpr (is_leaf<A> || is_leaf<B>) return a == b;
+  else if constexpr (!same_branch<A, B>()) return false;
+  else if constexpr (has_elements(a)) return trees_match<Fits, element_in<A>, element_in<B>>();
+  else return all_match<Fits>(children_of<A>{}, children_of<B>{});
+}
+
 /// Rebuilds trees from the results of `f`. Scalars: whether f sees them; else they are copied from the first tree. Places:
 /// whether f is told where the leaves are.
 template <class F, bool Scalars, bool Places = false>

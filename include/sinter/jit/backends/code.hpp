@@ -377,11 +377,28 @@ inline void picture_plan(code& c, const ir::graph& g, const series<plan::kernel>
                               where.intermediates[c.page->memory.size()], life.bytes});
 }
 
-/// Finds, for every result, the arguments whose storage can hold it.
+/// Whether a step calls a function of the user, which may throw; on a GPU not where it is a kernel.
+inline bool calls_user(const ir::opaque& step, bool gpu) {
+  if (step.kind == ir::opaque_kind::custom || step.kind == ir::opaque_kind::host_call)
+    return !gpu || step.function->gpu.source.empty();
+  return std::any_of(step.parts.begin(), step.parts.end(), [&](const ir::graph& part) {
+    const auto live = part.live();
+    return std::any_of(live.begin(), live.end(), [&](ir::node_id id) {
+      return part[id].code == ir::op::opaque && calls_user(*part[id].attr.step, gpu);
+    });
+  });
+}
+
+/// Finds, for every result, the arguments whose storage can hold it: none where a function of the user runs later, since a call
+/// that throws leaves its arguments as they were.
 inline void find_replaceable(code& c, const ir::graph& g, const series<plan::kernel>& kernels,
                              std::span<const std::size_t> when, std::span<const argument> arguments) {
   const plan::memory_map layout = layout_of(g, arguments, c.layout);
   const plan::replacements known(kernels, when);
+  std::size_t quiet_from = 0;
+  for (std::size_t k = 0; k < kernels.size(); ++k)
+    if (kernels[k].is_opaque() && calls_user(*g[kernels[k].opaque].attr.step, c.where.is_cuda()))
+      quiet_from = std::max(quiet_from, when[k] + 1);
   sorted_map<std::string, int> kinds;
   const auto kind_of = [&](dtype type, const ir::shape& extents) {
     return kinds.emplace(dtype_name(type) + ir::text_of(extents), static_cast<int>(kinds.size())).first->second;
@@ -401,7 +418,7 @@ inline void find_replaceable(code& c, const ir::graph& g, const series<plan::ker
     r.best = arguments.size();
     const auto at = known.written_at(static_cast<int>(r.node));
     const auto kind = kinds.find(dtype_name(r.type) + ir::text_of(r.extents));
-    if (!at || kind == kinds.end()) continue;
+    if (!at || *at < quiet_from || kind == kinds.end()) continue;
     r.kind = kind->second;
     r.at = *at;
     for (const int id : known.read_in_place(static_cast<int>(r.node)))
