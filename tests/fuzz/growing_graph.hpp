@@ -51,6 +51,8 @@ inline bool holds(const sinter::ir::graph& g, node_id id, const std::vector<std:
     if (at(e) < 0) return false;
   for (std::size_t i = 0; n.code == op::pad && i < n.attr.dims.size(); ++i)
     if (at(n.attr.dims[i]) < 0) return false;
+  if (n.code == op::reshape && at(sinter::ir::product(n.extents)) != at(sinter::ir::product(g[n.in[0]].extents)))
+    return false;
   if (n.code == op::argsort) {
     const auto axis = static_cast<std::size_t>(n.attr.ints[0]);
     if (at(n.extents[axis]) > at(g[n.in[0]].extents[axis])) return false;

@@ -32,3 +32,21 @@ TEST_CASE("a long chain of costly operations calls functions on a GPU, too") {
   CHECK(r.sources[0].find("__noinline__ s_f32 called_tanh_f32(s_f32 a)") != std::string::npos);
   CHECK(r.sources[0].find("= called_pow_f32(") != std::string::npos);
 }
+
+TEST_CASE("numbers of 64 bits that differ from part to part keep them on a GPU") {
+  const auto fills = []<class T>(const std::vector<T>& numbers) {
+    return compile([numbers](const tensor<T, 1>& x) {
+      std::vector<tensor<T, 1>> all;
+      for (const T n : numbers) all.push_back(full<T>(n, x.size(0)));
+      return all;
+    });
+  };
+  const std::vector<double> reals{0, 1, 2, 3, 0.5, -0.1};
+  const auto x = fills(reals)(tensor<double, 1>{1, 2, 3}.to(device::cuda(0)));
+  const std::vector<std::int64_t> whole{0, 1, std::int64_t{1} << 40, -1, std::numeric_limits<std::int64_t>::min(), 5};
+  const auto y = fills(whole)(tensor<std::int64_t, 1>{1, 2, 3}.to(device::cuda(0)));
+  for (std::size_t i = 0; i < reals.size(); ++i) {
+    CHECK(x[i].to(device::cpu())(2) == reals[i]);
+    CHECK(y[i].to(device::cpu())(2) == whole[i]);
+  }
+}

@@ -202,5 +202,5 @@ TEST_CASE_TEMPLATE("cross_entropy of expressions", T, float, double, f16) {
                         (void)cross_entropy(z, tensor<std::int64_t, 1>{0, 1});
                       }),
                       "[cross_entropy]"));
-  CHECK(ops::contains(ops::error_of([&] { (void)softmax(zeros<T>(3, 0) + T(1.f)); }), "nothing"));
+  CHECK(softmax(zeros<T>(3, 0) + T(1.f)).shape() == index_array<2>{3, 0});
 }

@@ -66,6 +66,7 @@ class pushed_forward {
   static constexpr bool has_other_numbers(type_list<Args...>) {
     return takes_other_numbers<Indexes, F, Args...>();
   }
+  template <class... Args>
   static constexpr transform_fault fault_among(type_list<Args...>) {
     return fault_of_call<Indexes, F, Args...>();
   }

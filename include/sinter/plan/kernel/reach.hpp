@@ -7,7 +7,7 @@
 
 namespace sinter::engine::plan {
 
-/// True when offsets and counts may not fit 31 bits.
+/// True when offsets, counts and literals that are told as numbers may not fit 31 bits.
 inline bool needs_wide_index(const kernel& k) {
   if (k.symbols > 0 && k.fit.small) return false;
   constexpr std::int64_t limit = 0x7fffffff - (1 << 24);
@@ -34,6 +34,7 @@ inline bool needs_wide_index(const kernel& k) {
     return false;
   };
   for (const auto& i : k.body) {
+    if (i.kind == kind::literal && !i.at.at.offset.is_number() && size_of(i.type) == 8) return true;
     if ((reads_memory(i) || i.kind == kind::position || i.kind == kind::arg_reduce) && beyond(i.at.at)) return true;
     for (const auto& r : i.ranges)
       if (beyond(r.at) || r.extent.number().value_or(limit + 1) > limit) return true;
