@@ -8,4 +8,6 @@
 
 using namespace sinter;
 
-void wrong(tensor<float, 2> x) { std::cout << compile([](tensor<float, 1> y) { return y; })(x); }
+void wrong(tensor<float, 2> x) {
+  std::cout << compile([](tensor<float, 1> y) { return y; })(x);
+}

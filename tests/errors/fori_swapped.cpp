@@ -7,5 +7,6 @@
 using namespace sinter;
 
 auto wrong(tensor<float, 1> x) {
-  return fori_loop(0, 3, [](tensor<float, 1> c, auto) { return c; }, x);
+  return fori_loop(
+      0, 3, [](tensor<float, 1> c, auto) { return c; }, x);
 }

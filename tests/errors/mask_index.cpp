@@ -1,6 +1,6 @@
 // expect: error
 // match: \[take\] a bool tensor is a mask, and no index: compress\(x, mask\).*where\(mask, x, y\)
-// lines: 20
+// lines: 20, clang++ 26
 
 #include <sinter/sinter.hpp>
 

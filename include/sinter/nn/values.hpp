@@ -22,10 +22,12 @@ class constant {
 };
 
 // How a layer is called, as a member: the error of any other call.
-#define SINTER_LAYER_CALLS(NAME, CALLS)               \
-  template <class... A>                               \
-  SINTER_WRONG_CALL("[" NAME "] is called as " CALLS) \
-  sinter::detail::wrong_call<> operator()(const A&...) const;
+#define SINTER_LAYER_CALLS(NAME, CALLS)                        \
+  template <class... A>                                        \
+  SINTER_WRONG_CALL("[" NAME "] is called as " CALLS)          \
+  sinter::detail::wrong_call<> operator()(const A&...) const { \
+    return {};                                                 \
+  }
 
 /// What layers do that differ in training, such as batch_norm.
 enum class mode { training, inference };

@@ -79,7 +79,9 @@ concept gradients_of = std::is_same_v<G, P> || trees_match<fits_gradient, P, G>(
                     "] is called as update(p, g, state): g has the structure and ranks of p (of what value_and_grad " \
                     "gives it is the second), the state is what init(p) or the last update gave")                     \
   sinter::detail::wrong_call<>                                                                                        \
-  update(const A&...) const;
+  update(const A&...) const {                                                                                         \
+    return {};                                                                                                        \
+  }
 
 /// The tree of f(wide leaf…) rounded once to the first's dtype, of floating tensors; other leaves are the first's.
 template <class F, class P, class... Trees>

@@ -194,7 +194,9 @@ class compiled {
       "is "
       "given as std::string; mismatch<argument<N>, is<dtype, rank>, wants<dtype, rank>> says which, counted from 0")
   detail::wrong_call<>
-  operator()(Args&&...) const;
+  operator()(Args&&...) const {
+    return {};
+  }
 
   /// Makes the kernels of calls with arguments like these ahead of such a call. A spec stands for a tensor; of tensors
   /// dtypes, extents, strides and devices are read, and no elements. user_error for a function that reads values: its

@@ -378,7 +378,7 @@ C fori_of(dim lower, dim upper, Body& body, C carry, location at) {
   template <class F, class G, class... Args>                                                                \
   requires(detail::fault_of_branches<F, G, detail::settled<const Args&>...>() == detail::part_fault::FAULT) \
       SINTER_WRONG_CALL("[cond] " TEXT)                                                                     \
-  detail::wrong_call<> cond(const detail::predicate&, F&&, G&&, const Args&...);
+  detail::wrong_call<> cond(const detail::predicate&, F&&, G&&, const Args&...) { return {}; }
 SINTER_WRONG_COND(arguments, "a branch does not take these arguments: their number, a dtype or a rank differs")
 SINTER_WRONG_COND(nothing, "one branch returns nothing, the other a value")
 SINTER_WRONG_COND(results, "the branches return other structures, dtypes or ranks; both have to return the same")
@@ -418,11 +418,11 @@ auto scan_of(F& f, const C& init, const X& xs, bool backwards, location at) {
   template <class F, class C, class X>                                                         \
   requires(detail::fault_of_scan<F, detail::settled<const C&>, detail::settled<const X&>>() == \
            detail::part_fault::FAULT) SINTER_WRONG_CALL("[scan] " TEXT)                        \
-  detail::wrong_call<> scan(F&&, const C&, const X&, location = {});                           \
+  detail::wrong_call<> scan(F&&, const C&, const X&, location = {}) { return {}; }             \
   template <class F, class C, class X>                                                         \
   requires(detail::fault_of_scan<F, detail::settled<const C&>, detail::settled<const X&>>() == \
            detail::part_fault::FAULT) SINTER_WRONG_CALL("[scan] " TEXT)                        \
-  detail::wrong_call<> scan(F&&, const C&, const X&, reversed_t, location = {});
+  detail::wrong_call<> scan(F&&, const C&, const X&, reversed_t, location = {}) { return {}; }
 SINTER_WRONG_SCAN(arguments, "f takes the carry and a slice of xs; its number of arguments, a dtype or a rank differs")
 SINTER_WRONG_SCAN(pair, "f returns a pair: the next carry, and what is stacked")
 SINTER_WRONG_SCAN(carry,
@@ -448,7 +448,7 @@ auto scan(F&& f, const C& init, const X& xs, reversed_t, location at = location:
   template <extent_like Lower, extent_like Upper, class Body, class C>                          \
   requires(detail::fault_of_body<Body, detail::settled<const C&>, tensor<std::int64_t, 0>>() == \
            detail::part_fault::FAULT) SINTER_WRONG_CALL("[fori_loop] " TEXT)                    \
-  detail::wrong_call<> fori_loop(Lower, Upper, Body&&, const C&, location = {});
+  detail::wrong_call<> fori_loop(Lower, Upper, Body&&, const C&, location = {}) { return {}; }
 SINTER_WRONG_FORI(arguments,
                   "the body takes a tensor<std::int64_t, 0> and the carry; its number of arguments, a dtype or a rank "
                   "differs")
@@ -469,7 +469,7 @@ auto fori_loop(Lower lower, Upper upper, Body&& body, const C& init, location at
   template <class Test, class Body, class C>                                                             \
   requires(detail::fault_of_while<Test, Body, detail::settled<const C&>>() == detail::part_fault::FAULT) \
       SINTER_WRONG_CALL("[while_loop] " TEXT)                                                            \
-  detail::wrong_call<> while_loop(Test&&, Body&&, const C&, location = {});
+  detail::wrong_call<> while_loop(Test&&, Body&&, const C&, location = {}) { return {}; }
 SINTER_WRONG_WHILE(arguments, "test and body take the carry; a number of arguments, a dtype or a rank differs")
 SINTER_WRONG_WHILE(condition, "the test returns no bool of rank 0: reduce it with any(x) or all(x), or compare numbers")
 SINTER_WRONG_WHILE(carry, "the body returns a carry of another dtype or rank than it was given, or another structure")

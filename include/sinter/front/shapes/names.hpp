@@ -25,7 +25,7 @@ struct wrong_call {
   friend wrong_call operator SYMBOL(wrong_call, const T&); \
   template <class T>                                       \
   friend wrong_call operator SYMBOL(const T&, wrong_call); \
-  friend wrong_call operator SYMBOL(wrong_call, wrong_call);
+  friend wrong_call operator SYMBOL(wrong_call, wrong_call) { return {}; }
   SINTER_WRONG_OPERATOR(+)
   SINTER_WRONG_OPERATOR(-)
   SINTER_WRONG_OPERATOR(*)

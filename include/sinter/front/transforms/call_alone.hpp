@@ -15,7 +15,7 @@ enum class transform_fault { none, index, integers, numbers, arguments, nothing,
 #define SINTER_WRONG_TRANSFORM(NAME, WHERE, FAULT, TEXT)                                                 \
   template <class... Args>                                                                               \
   requires((WHERE) && fault_of<Args...> == transform_fault::FAULT) SINTER_WRONG_CALL("[" NAME "] " TEXT) \
-  wrong_call<> operator()(Args&&...) const;
+  wrong_call<> operator()(Args&&...) const { return {}; }
 
 /// f(args...) traced for this call and run, with kernels kept by structure. `name` is the transform's, for errors.
 /// user_error for an index out of range.
