@@ -32,7 +32,7 @@ inline const series<piece>& pieces() {
       {prelude_threads, {"part_of", "gemm"}},
       {prelude_fold,
        {"fold_add", "fold_mul", "fold_maximum", "fold_minimum", "fold_bit_or", "fold_bit_and", "gemm", "take_extreme",
-        "square_as"}},
+        "square_as", "total_squares"}},
       {prelude_transpose, {"transpose", "gemm"}},
       {prelude_arithmetic, {"divide", "remainder", "power", "shift_left", "shift_right", "sigmoid", "rsqrt"}},
       {prelude_round,
@@ -51,12 +51,17 @@ inline const series<piece>& pieces() {
   return all;
 }
 
-/// Widest compute type in the kernel that has to be quick: indices do not count, nor does what a row has one of.
+/// Widest compute type in the kernel that has to be quick: indices do not count, nor does what a row has one of, nor what
+/// follows the sums of f32's squares of columns.
 inline std::size_t widest(const kernel& k) {
   std::size_t bytes = 4;
   const bool all = k.is_product() || k.stands_alone() || k.axes.empty();
+  const bool squares =
+      std::any_of(k.body.begin(), k.body.end(), [&](const instruction& i) { return adds_f32_squares(k, i); });
   const auto counts = [&](const instruction& i) {
-    return i.type == dtype::f64 && (all || (!i.squares && (i.axes >> k.vector_axis() & 1u)));
+    if (i.type != dtype::f64 || all) return i.type == dtype::f64;
+    if (squares && (k.columns ? !(i.axes & k.mask(role::inner)) : i.after_rows)) return false;
+    return !i.squares && (i.axes >> k.vector_axis() & 1u);
   };
   for (const auto& i : k.body)
     if (counts(i) || (i.kind == kind::compute && ir::row(i.code).rule == ir::dtype_rule::random)) bytes = 8;

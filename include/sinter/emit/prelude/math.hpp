@@ -67,6 +67,18 @@ template <bool Max, class V> SX s_i64 first_extreme(V best, i_of<V> at) {
   const v_i64 p = __builtin_convertvector(at, v_i64) * SINTER_W + lanes();
   return fold_minimum(__builtin_convertvector(m, v_i64) ? p : splat<v_i64>(~0ul >> 1));
 }
+// Sums of squares of n columns, in arrays of whole vectors, become totals or, with More, go to them; whether one is lost.
+template <bool More> SX bool total_squares(s_f64* total, const s_f32* sums, long n) {
+  v_i64 m{};
+  for (long i = 0; i < n; i += SINTER_W) {
+    v_f64 x = cv<v_f64>(load(sums + i));
+    if constexpr (More) x += load(total + i);
+    store(total + i, x);
+    x = keep(x, n - i, 1.0);
+    m |= (v_i64)(x < 0x1p-100) | (v_i64)(x > 0x1p1000);
+  }
+  return fold_bit_or(m) != 0;
+}
 }  // namespace sx
 )prelude";
 
