@@ -51,17 +51,26 @@ inline const series<piece>& pieces() {
   return all;
 }
 
-/// Widest compute type in the kernel that has to be quick: indices do not count, nor does what a row has one of, nor what
-/// follows the sums of f32's squares of columns.
+/// Whether g++ turns an operation on vectors that are longer than the machine's into some of these, as it does not a comparison.
+inline bool is_split(const instruction& i) {
+  constexpr ir::op all[] = {
+      ir::op::add, ir::op::sub, ir::op::mul, ir::op::div, ir::op::cast, ir::op::sqrt, ir::op::root_of_squares};
+  return i.kind == kind::compute && std::find(std::begin(all), std::end(all), i.code) != std::end(all);
+}
+
+/// Widest compute type in the kernel that has to be quick: indices do not count, nor does what a row has one of, nor plain
+/// arithmetic on sums of f32's squares.
 inline std::size_t widest(const kernel& k) {
   std::size_t bytes = 4;
   const bool all = k.is_product() || k.stands_alone() || k.axes.empty();
   const bool squares =
       std::any_of(k.body.begin(), k.body.end(), [&](const instruction& i) { return adds_f32_squares(k, i); });
+  const auto follows_sums = [&](const instruction& i) {
+    return k.columns ? !(i.axes & k.mask(role::inner)) : i.after_rows;
+  };
   const auto counts = [&](const instruction& i) {
-    if (i.type != dtype::f64 || all) return i.type == dtype::f64;
-    if (squares && (k.columns ? !(i.axes & k.mask(role::inner)) : i.after_rows)) return false;
-    return !i.squares && (i.axes >> k.vector_axis() & 1u);
+    if (squares && !all && is_split(i) && follows_sums(i)) return false;
+    return i.type == dtype::f64 && (all || (!i.squares && (i.axes >> k.vector_axis() & 1u)));
   };
   for (const auto& i : k.body)
     if (counts(i) || (i.kind == kind::compute && ir::row(i.code).rule == ir::dtype_rule::random)) bytes = 8;
