@@ -233,6 +233,7 @@ TEST_CASE_TEMPLATE("squares beyond the range of f32 leave norms as they are", T,
        std::is_same_v<T, float> ? std::vector{1e30, 1e19, 1e-25, 1e-36} : std::vector{1e30, 1e-25}) {
     for (const std::int64_t n : {4, 100}) at_size<1, T, 2>(w, {5, n}, size);
     at_size<0, T, 2>(w, {70, 9}, size);
+    at_size<0, T, 2>(w, {150, 37}, size);
     at_size<0, T, 1>(w, {5003}, size);
     at_size<1, T, 3>(w, {2, 65, 4}, size);
   }
@@ -265,6 +266,50 @@ TEST_CASE("gradients of norms whose squares are beyond f32 are those of f64") {
         },
         size);
   }
+}
+
+TEST_CASE("norms of columns whose neighbours are beyond f32 are those of f64") {
+  const float sizes[] = {1, 1e30f, 1e-25f, 0, 3, NAN, INFINITY, 1e-30f};
+  using matrix = tensor<float, 2>;
+  for (const auto& [rows, columns] :
+       std::vector<std::pair<std::int64_t, std::int64_t>>{{3, 20}, {70, 37}, {150, 130}, {130, 600}, {601, 200}}) {
+    matrix x = ops::between<float, 2>({rows, columns}, 1, 2), less = full<float>(1, 1, columns);
+    array norms{{1, columns}, std::vector<double>(static_cast<std::size_t>(columns))};
+    array units{{rows, columns}, std::vector<double>(static_cast<std::size_t>(x.numel()))};
+    for (std::int64_t c = 0; c < columns; ++c) {
+      const float size = sizes[c % 8];
+      if (std::isfinite(size) && size > 0) less(0, c) = 1 / size;
+      long double all = 0;
+      for (std::int64_t r = 0; r < rows; ++r) {
+        x(r, c) = std::isfinite(size) ? x(r, c) * size : r == rows / 2 ? size : x(r, c);
+        all += static_cast<long double>(x(r, c)) * static_cast<long double>(x(r, c));
+      }
+      norms.at[static_cast<std::size_t>(c)] = static_cast<double>(std::sqrt(all)) * less(0, c);
+      for (std::int64_t r = 0; r < rows; ++r)
+        units.at[static_cast<std::size_t>(r * columns + c)] =
+            all == 0 ? 0 : static_cast<double>(static_cast<long double>(x(r, c)) / std::sqrt(all));
+    }
+    const auto norm_of = [](const matrix& t) { return evaluate(norm(t, axis<0>, keepdims)); };
+    const auto slope = [=](const matrix& t) { return grad([=](const matrix& u) { return sum(norm_of(u)); })(t); };
+    for (const auto sizes_of : {dynamic::no, dynamic::yes}) {
+      const auto o = sinter::options{.dynamic = sizes_of};
+      const auto f = compile([=](const matrix& t, const matrix& by) { return evaluate(norm_of(t) * by); }, o);
+      ops::check_equal(ops::values(f(x, less)), norms, 2e-6);
+      ops::check_equal(ops::values(compile(slope, o)(x)), units, 2e-6);
+    }
+  }
+}
+
+TEST_CASE("squares that are added up again are of what was there before a result took its memory") {
+  const auto f = compile(
+      [](tensor<float, 2> x) {
+        const auto y = evaluate(x * 2.f);
+        return std::pair(y, evaluate(norm(y, axis<0>) * 1e-30f));
+      },
+      {.donate = {0}});
+  const auto [y, n] = f(full<float>(3e29f, 64, 640));
+  ops::check_equal(ops::values(y), array{{64, 640}, std::vector<double>(64 * 640, 6e29f)}, 1e-6);
+  ops::check_equal(ops::values(n), array{{640}, std::vector<double>(640, 4.8)}, 2e-6);
 }
 
 TEST_CASE("rows with NaN and infinities, and rows of zeros, have norms of their own") {

@@ -90,5 +90,9 @@ inline std::string comment(std::string text) {
 inline bool is_f32_sum(const instruction& i) {
   return i.kind == kind::reduce && i.code == ir::op::add && compute_type(i.type) == dtype::f32;
 }
+/// A sum of squares that is f64 for the sake of its range.
+inline bool adds_f32_squares(const kernel& k, const instruction& i) {
+  return i.squares && k.body[static_cast<std::size_t>(i.args[0])].type != dtype::f64;
+}
 
 }  // namespace sinter::engine::emit

@@ -113,6 +113,9 @@ class replacements {
     series<int> out;
     if (!written_at(output)) return out;
     const std::size_t k = known_use(output)->kernels[0];
+    // Emitters may read once more what they have added up the squares of.
+    if (std::any_of(kernels_[k].body.begin(), kernels_[k].body.end(), [](const auto& i) { return i.squares; }))
+      return out;
     const store& to = *store_of(kernels_[k], output);
     for (const auto& b : kernels_[k].buffers) {
       const use& u = *known_use(b.id);

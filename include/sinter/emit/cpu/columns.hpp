@@ -146,7 +146,7 @@ class column_printer {
       if (!in_rows(s) && at(s.value).stage == p) stores.push_back(&s);
     if (mine.empty() && stores.empty()) return;
     for (int id : mine) declare(id, "");
-    each_vector([&](bool tail) {
+    each_vector(mine.size(), [&](bool tail) {
       sorted_set<int> done;
       for (int id : mine) {
         for (int a : at(id).args) recall(a, done);
@@ -177,42 +177,75 @@ class column_printer {
         need(s.value, p, needed);
       }
     if (reductions.empty() && stores.empty()) return;
-    for (int id : reductions) declare(id, identity_of(at(id).code, summed_type(id)));
+    for (int id : reductions) declare_sum(id);
     series<int> sums;
-    for (int id : reductions)
-      if (is_f32_sum(at(id)) && rows().value_or(2 * fold_rows + 1) > 2 * fold_rows) {
-        sums.push_back(id);
-        out_.line("s_f64 sum" + number(id) + "[" + number(k_.columns) + "] = {};");
-      }
+    for (int id : reductions) {
+      const bool squares = adds_f32_squares(k_, at(id));
+      const bool runs = rows().value_or(2 * fold_rows + 1) > 2 * fold_rows && (squares || is_f32_sum(at(id)));
+      if (runs) sums.push_back(id);
+      if (runs || squares) out_.line("s_f64 sum" + number(id) + "[" + number(k_.columns) + "] = {};");
+    }
     const std::string count = lanes_ + 2 < k_.axes.size() && !sums.empty() ? "q" + number(p) : "";
     if (!count.empty()) out_.line("long " + count + " = 0;");
     down_rows(lanes_ + 1, sums, count, [&] {
-      for (int id : needed)
-        if (!body_.is_vector(id) && (at(id).axes & inner_)) body_.define(id, false, false);
-      each_vector([&](bool tail) {
+      define_numbers(needed);
+      each_vector(needed.size(), [&](bool tail) {
         sorted_set<int> done;
         for (int id : needed) value(id, p, done, tail);
-        for (int id : reductions) {
-          const std::string sum = column(id) + "[u]";
-          if (at(id).kind == kind::arg_reduce) {
-            const std::string number = "splat<i_of<" + vector_type(summed_type(id)) + ">>(" + index(lanes_ + 1) + ")";
-            out_.line(std::string("take_extreme<") + (at(id).code == ir::op::maximum ? "true" : "false") + ">(" + sum +
-                      ", " + row_of(id) + "[u], " + body_.operand(at(id).args[0], true) + ", " + number + ");");
-            continue;
-          }
-          out_.line(sum + " = " + body_.combine(at(id).code, sum, body_.addend(at(id), true)) + ";");
-        }
+        for (int id : reductions) accumulate(id);
         for (const auto* s : stores) body_.store(*s, true, tail, streams(*s));
         for (int id : needed)
           if (!tail && !asked_.count(id)) ask_ahead(at(id));
       });
     });
+    for (int id : reductions)
+      if (adds_f32_squares(k_, at(id))) end_squares(id, p);
     for (int id : sums)
-      through_memory(id,
-                     "for (long l = 0; l < " + number(k_.columns) + "; ++l) m[l] = (s_f32)" +
-                         (count.empty() ? "sum" + number(id) + "[l];" : "(sum" + number(id) + "[l] + m[l]);"),
-                     "load(m + u*SINTER_W)");
+      if (!at(id).squares)
+        through_memory(id,
+                       "for (long l = 0; l < " + number(k_.columns) + "; ++l) m[l] = (s_f32)" +
+                           (count.empty() ? "sum" + number(id) + "[l];" : "(sum" + number(id) + "[l] + m[l]);"),
+                       "load(m + u*SINTER_W)");
     asked_.insert(needed.begin(), needed.end());
+  }
+
+  void define_numbers(const sorted_set<int>& needed) {
+    for (int id : needed)
+      if (!body_.is_vector(id) && (at(id).axes & inner_)) body_.define(id, false, false);
+  }
+  void accumulate(int id) {
+    const std::string sum = sum_of(id) + "[u]", x = body_.operand(at(id).args[0], true);
+    if (at(id).kind == kind::arg_reduce) {
+      const std::string number = "splat<i_of<" + vector_type(summed_type(id)) + ">>(" + index(lanes_ + 1) + ")";
+      return void(out_.line(std::string("take_extreme<") + (at(id).code == ir::op::maximum ? "true" : "false") + ">(" +
+                            sum + ", " + row_of(id) + "[u], " + x + ", " + number + ");"));
+    }
+    const std::string what = adds_f32_squares(k_, at(id)) ? x + "*" + x : body_.addend(at(id), true);
+    out_.line(sum + " = " + body_.combine(at(id).code, sum, what) + ";");
+  }
+
+  /// Totals the block's sums of f32's squares; where one has left its range, the block is added up again as f64, from what pass
+  /// p has.
+  void end_squares(int id, int p) {
+    const std::string total = "sum" + number(id), lost = "lost" + number(id), columns = extent(lanes_);
+    const std::string n = rest_ ? "(" + columns + " - z)" : number(k_.columns);
+    out_.line("bool " + lost + ";");
+    through_memory(id, lost + " = total_squares<true>(" + total + ", m, " + n + ");", "");
+    declare(id, "");
+    out_.line("for (int u = 0; u < " + vectors() + "; ++u) " + column(id) + "[u] = load(" + total + " + u*SINTER_W);");
+    out_.block("if (__builtin_expect(" + lost + ", 0))", [&] {
+      out_.line("for (int u = 0; u < " + vectors() + "; ++u) " + column(id) + "[u] = splat<v_f64>(0.0);");
+      sorted_set<int> needed;
+      need(at(id).args[0], p + 1, needed);
+      down_rows(lanes_ + 1, {}, "", [&] {
+        define_numbers(needed);
+        each_vector(most_unrolled + 1, [&](bool tail) {
+          sorted_set<int> done;
+          for (int v : needed) value(v, p + 1, done, tail);
+          out_.line(column(id) + "[u] = " + column(id) + "[u] + " + body_.addend(at(id), true) + ";");
+        });
+      });
+    });
   }
 
   /// Asks for what the first pass loads eight rows later: the machine does not look that far ahead.
@@ -256,6 +289,12 @@ class column_printer {
     out_.line("const " + vector_type(at(id).type) + " " + body_.name(id) + " = " + value + ";");
   }
 
+  /// What rows are added to: of f32's squares f32, the column's value behind the pass.
+  std::string sum_of(int id) const { return (adds_f32_squares(k_, at(id)) ? "h" : "c") + number(id); }
+  void declare_sum(int id) {
+    if (!adds_f32_squares(k_, at(id))) return declare(id, identity_of(at(id).code, summed_type(id)));
+    out_.line("v_f32 " + sum_of(id) + "[" + vectors() + "] = {};");
+  }
   /// A value of each of the block's vectors of columns.
   void declare(int id, const std::string& start) {
     const std::string type = vector_type(summed_type(id));
@@ -268,7 +307,7 @@ class column_printer {
 
   /// The vectors of a block, of which the last may be one of n lanes.
   template <class F>
-  void each_vector(F&& inside) {
+  void each_vector(std::size_t instructions, F&& inside) {
     const std::string first = "const long " + index(lanes_) + " = z + u*SINTER_W;", columns = extent(lanes_);
     const auto vector = [&](bool tail) {
       out_.line(first);
@@ -276,7 +315,7 @@ class column_printer {
       inside(tail);
     };
     if (!rest_) {
-      if (k_.body.size() <= most_unrolled) out_.line("#pragma GCC unroll 8");
+      if (instructions <= most_unrolled) out_.line("#pragma GCC unroll 8");
       return out_.block("for (int u = 0; u < " + vectors() + "; ++u)", [&] { vector(false); });
     }
     out_.block("", [&] {
@@ -318,7 +357,7 @@ class column_printer {
     });
   }
 
-  /// Lays a block's sums down in an array m, does `line`, and sets each of their vectors to `next`.
+  /// Lays a block's sums down in an array m, does `line`, and sets each of their vectors to `next`, if that is given.
   void through_memory(int id, const std::string& line, const std::string& next) {
     const auto each = [&](const std::string& what) {
       out_.line("#pragma GCC unroll 8");
@@ -326,9 +365,9 @@ class column_printer {
     };
     out_.block("", [&] {
       out_.line("alignas(64) t_f32 m[" + number(k_.columns) + "];");
-      each("store(m + u*SINTER_W, " + column(id) + "[u])");
+      each("store(m + u*SINTER_W, " + sum_of(id) + "[u])");
       out_.line(line);
-      each(column(id) + "[u] = " + next);
+      if (!next.empty()) each(sum_of(id) + "[u] = " + next);
     });
   }
 

@@ -32,7 +32,7 @@ inline const series<piece>& pieces() {
       {prelude_threads, {"part_of", "gemm"}},
       {prelude_fold,
        {"fold_add", "fold_mul", "fold_maximum", "fold_minimum", "fold_bit_or", "fold_bit_and", "gemm", "take_extreme",
-        "square_as"}},
+        "square_as", "total_squares"}},
       {prelude_transpose, {"transpose", "gemm"}},
       {prelude_arithmetic, {"divide", "remainder", "power", "shift_left", "shift_right", "sigmoid", "rsqrt"}},
       {prelude_round,
@@ -51,11 +51,25 @@ inline const series<piece>& pieces() {
   return all;
 }
 
-/// Widest compute type in the kernel that has to be quick: indices do not count, nor does what a row has one of.
+/// Whether g++ turns an operation on vectors that are longer than the machine's into some of these, as it does not a comparison.
+inline bool is_split(const instruction& i) {
+  const auto rule = ir::row(i.code).rule;
+  return i.kind == kind::compute && (rule == ir::dtype_rule::floating || rule == ir::dtype_rule::conversion ||
+                                     i.code == ir::op::add || i.code == ir::op::mul);
+}
+
+/// Widest compute type in the kernel that has to be quick: indices do not count, nor does what a row has one of, nor plain
+/// arithmetic on sums of f32's squares.
 inline std::size_t widest(const kernel& k) {
   std::size_t bytes = 4;
   const bool all = k.is_product() || k.stands_alone() || k.axes.empty();
+  const bool squares =
+      std::any_of(k.body.begin(), k.body.end(), [&](const instruction& i) { return adds_f32_squares(k, i); });
+  const auto follows_sums = [&](const instruction& i) {
+    return k.columns ? !(i.axes & k.mask(role::inner)) : i.after_rows;
+  };
   const auto counts = [&](const instruction& i) {
+    if (squares && !all && is_split(i) && follows_sums(i)) return false;
     return i.type == dtype::f64 && (all || (!i.squares && (i.axes >> k.vector_axis() & 1u)));
   };
   for (const auto& i : k.body)

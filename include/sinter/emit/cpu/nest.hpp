@@ -192,7 +192,35 @@ class nest_printer {
     } else {
       row();
     }
-    if (combines_) sums_.end_accumulators();
+    if (!combines_) return;
+    sums_.end_accumulators();
+    for (int id = 0; id < size(); ++id)
+      if (sums_.adds_squares_of_rows(id))
+        sums_.end_squares_of_rows(
+            id, [&](auto&& inside) { out_.block("", [&] { over_outer_inner(inside); }); }, [&] { add_rows_again(id); });
+  }
+
+  /// Adds up a sum of squares along the task's rows once more, from what pass 0 has of each.
+  void add_rows_again(int sum) {
+    keeps_ = false;
+    const std::string rows = k_.extent(role::row).text();
+    out_.block("for (long r = " + chunk_bound(rows, "c") + "; r < " + chunk_bound(rows, "(c + 1)") + "; ++r)", [&] {
+      unravel("r", role::row);
+      define_numbers(0);
+      over_inner([&](bool tail) {
+        sorted_set<int> done;
+        value(at(sum).args[0], 0, done, tail);
+        sums_.accumulate_again(sum);
+      });
+    });
+  }
+  /// A row's numbers that pass p has first.
+  void define_numbers(int p) {
+    for (int id = 0; id < size(); ++id) {
+      const auto& i = at(id);
+      if (body_.is_vector(id) || is_uniform(id) || i.after_rows || i.stage != p || is_reduction(i)) continue;
+      body_.define(id, false, false);
+    }
   }
 
   void loop_over_rows() {
@@ -252,11 +280,7 @@ class nest_printer {
     kept_in_.clear();
     if (keeps) sums_.declare_kept();
     for (int s = 0; s < k_.stages; ++s) {
-      for (int id = 0; id < size(); ++id) {
-        const auto& i = at(id);
-        if (body_.is_vector(id) || is_uniform(id) || i.after_rows || i.stage != s || is_reduction(i)) continue;
-        body_.define(id, false, false);
-      }
+      define_numbers(s);
       for (int id = 0; id < size(); ++id)
         if (at(id).span == span_of::row && !body_.is_vector(at(id).args[0]) && at(at(id).args[0]).stage == s)
           out_.line(sums_.acc(id) + " = " + body_.combine(at(id).code, sums_.acc(id), body_.addend(at(id), false)) +

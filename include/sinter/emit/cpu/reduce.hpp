@@ -46,8 +46,14 @@ class reduction_printer {
   }
   /// An f32 sum whose lanes are f64: rows are read from memory, and a mean must not lose what differs from it. It has one
   /// accumulator, however many parts a pass has.
-  bool is_wide(int id) const { return (is_f32_sum(at(id)) || adds_f32_squares(id)) && at(id).span != span_of::row; }
-  bool adds_f32_squares(int id) const { return at(id).squares && at(at(id).args[0]).type != dtype::f64; }
+  bool is_wide(int id) const {
+    return (is_f32_sum(at(id)) || adds_f32_squares(k_, at(id))) && at(id).span != span_of::row;
+  }
+  /// Sums of squares along the rows that are f32's as long as these are in its range, and then f64: where one has left it, the
+  /// task's rows are added again as f64.
+  bool adds_squares_of_rows(int id) const {
+    return adds_f32_squares(k_, at(id)) && is_array(id) && at(at(id).args[0]).stage == 0;
+  }
   /// A sum of squares that is f32's as long as these are in its range: where they leave it, what has been added since the sum
   /// began is added again as f64.
   bool may_be_lost(int id, const series<int>& by_fours) const {
@@ -113,7 +119,8 @@ class reduction_printer {
 
   /// After how many rows the sums along them go to their totals; 0: never.
   std::int64_t rows_of_run(int id) const {
-    if (!is_f32_sum(at(id)) || at(id).span == span_of::inner || k_.block || has_runs(id)) return 0;
+    if (!is_f32_sum(at(id)) && !adds_squares_of_rows(id)) return 0;
+    if (at(id).span == span_of::inner || k_.block || has_runs(id)) return 0;
     const bool both = at(id).span == span_of::both;
     std::int64_t n = fold_rows;
     while (both && n > 1 && n * k_.extent(role::inner).number().value_or(fold_elements) > 2 * fold_elements) n /= 2;
@@ -188,7 +195,7 @@ class reduction_printer {
     if (i.span == span_of::row) {
       const std::string memory = acc(id) + " + " + flat_inner();
       const std::string old = "load(" + memory + ")";
-      out_.line("store(" + memory + ", " + body_.combine(i.code, old, body_.addend(i, true)) + ");");
+      out_.line("store(" + memory + ", " + body_.combine(i.code, old, addend(id)) + ");");
       return;
     }
     if (tail) x = "keep(" + x + ", n, " + identity_of(i.code, at(i.args[0]).type) + ")";
@@ -206,11 +213,11 @@ class reduction_printer {
 
   /// A vector of sums in a register, over several rows.
   void load(int id) {
-    out_.line(vector_type(at(id).type) + " w" + number(id) + " = load(" + acc(id) + " + " + flat_inner() + ");");
+    out_.line(vector_type(sum_type(id)) + " w" + number(id) + " = load(" + acc(id) + " + " + flat_inner() + ");");
   }
   void add(int id) {
     const std::string w = "w" + number(id);
-    out_.line(w + " = " + body_.combine(at(id).code, w, body_.addend(at(id), true)) + ";");
+    out_.line(w + " = " + body_.combine(at(id).code, w, addend(id)) + ";");
   }
   void store(int id) { out_.line("store(" + acc(id) + " + " + flat_inner() + ", w" + number(id) + ");"); }
 
@@ -268,6 +275,27 @@ class reduction_printer {
     out_.line(sum(id) + " += w" + number(id) + ";");
   }
 
+  /// Totals the task's sums of squares of rows; `again` prints how its rows are added again.
+  template <class OverOuter, class F>
+  void end_squares_of_rows(int id, OverOuter&& over_outer, F&& again) {
+    const std::string lost = "lost" + number(id), i = "i" + number(static_cast<std::int64_t>(last()));
+    out_.line("bool " + lost + " = false;");
+    over_outer([&] {
+      out_.line("const long " + i + " = 0;");
+      out_.line(lost + " |= total_squares<" + (rows_of_run(id) > 0 ? "true" : "false") + ">(" + sum(id) + " + " +
+                flat_inner() + ", " + acc(id) + " + " + flat_inner() + ", " + extent(last()) + ");");
+    });
+    out_.block("if (__builtin_expect(" + lost + ", 0))", [&] {
+      const std::string n = padded_inner().text();
+      out_.line("for (long z = 0; z < " + n + "; ++z) " + sum(id) + "[z] = 0;");
+      again();
+    });
+  }
+  void accumulate_again(int id) {
+    const std::string memory = sum(id) + " + " + flat_inner();
+    out_.line("store(" + memory + ", load(" + memory + ") + " + body_.addend(at(id), true) + ");");
+  }
+
   static std::string lane(const std::string& v, dtype t, const std::string& l) {
     return is_bool(t) ? "(" + v + ".m[" + l + "] != 0)" : v + "[" + l + "]";
   }
@@ -276,6 +304,12 @@ class reduction_printer {
   }
 
   bool is_array(int id) const { return at(id).span == span_of::row && body_.is_vector(at(id).args[0]); }
+  /// Of an array of sums that rows are added to.
+  dtype sum_type(int id) const { return adds_squares_of_rows(id) ? dtype::f32 : at(id).type; }
+  std::string addend(int id) const {
+    const std::string x = body_.operand(at(id).args[0], true);
+    return adds_squares_of_rows(id) ? x + "*" + x : body_.addend(at(id), true);
+  }
 
   /// Elements of one copy of the inner axes, the vector axis padded to whole vectors.
   ir::dim padded_inner() const {
@@ -349,7 +383,9 @@ class reduction_printer {
   dtype slot_type(int id) const { return is_f32_sum(at(id)) && !is_array(id) ? dtype::f64 : compute_type(at(id).type); }
   std::int64_t element_bytes(int id) const { return static_cast<std::int64_t>(size_of(slot_type(id))); }
   /// Of an element of an array of sums, and of its total.
-  std::int64_t array_bytes(int id) const { return element_bytes(id) + (rows_of_run(id) > 0 ? 8 : 0); }
+  std::int64_t array_bytes(int id) const {
+    return element_bytes(id) + (rows_of_run(id) > 0 || adds_squares_of_rows(id) ? 8 : 0);
+  }
   std::string memory_of(int id) const { return memory_type(slot_type(id)); }
 
   /// The longest open row whose values are kept, in elements; 0: nothing is.
@@ -392,6 +428,10 @@ class reduction_printer {
           out_.line(lanes_of(id) + " " + acc(id) + " = splat<" + lanes_of(id) + ">(" + zero + ");");
         continue;
       }
+      if (adds_squares_of_rows(id)) {
+        begin_squares_of_rows(id);
+        continue;
+      }
       if (on_stack()) out_.line("alignas(64) " + memory_of(id) + " " + acc(id) + "[" + padded_inner().text() + "];");
       else if (k_.chunks == 1) out_.line(pointer_to_mine(id, acc(id), offsets_.at(id)));
       else out_.line(memory_of(id) + "* const " + acc(id) + " = " + slot(id, "t") + ";");
@@ -405,13 +445,28 @@ class reduction_printer {
     }
   }
 
+  /// The totals are what other tasks read; the sums lie behind them.
+  void begin_squares_of_rows(int id) {
+    const std::string n = padded_inner().text();
+    if (on_stack()) {
+      out_.line("alignas(64) s_f64 " + sum(id) + "[" + n + "];");
+      out_.line("alignas(64) s_f32 " + acc(id) + "[" + n + "];");
+    } else {
+      out_.line(k_.chunks == 1 ? pointer_to_mine(id, sum(id), offsets_.at(id))
+                               : memory_of(id) + "* const " + sum(id) + " = " + slot(id, "t") + ";");
+      out_.line("s_f32* __restrict const " + acc(id) + " = (s_f32*)(" + sum(id) + " + " + n + ");");
+    }
+    out_.line("for (long z = 0; z < " + n + "; ++z) " + acc(id) + "[z] = 0;");
+    if (rows_of_run(id) > 0) out_.line("for (long z = 0; z < " + n + "; ++z) " + sum(id) + "[z] = 0;");
+  }
+
   void end_accumulators() {
     for (int id = 0; id < size(); ++id) {
       const auto& i = at(id);
       if (i.span != span_of::row && i.span != span_of::both) continue;
       const bool totals = rows_of_run(id) > 0;
       if (is_array(id)) {
-        if (totals)
+        if (totals && !adds_squares_of_rows(id))
           out_.line("for (long z = 0; z < " + padded_inner().text() + "; ++z) " + acc(id) + "[z] = (s_f32)(" + sum(id) +
                     "[z] + " + acc(id) + "[z]);");
         continue;
@@ -443,7 +498,8 @@ class reduction_printer {
     const auto& i = at(id);
     const std::string v = body_.name(id), type = vector_type(i.type);
     if (k_.chunks == 1) {
-      out_.line("const " + type + " " + v + " = load(" + acc(id) + " + " + flat_inner() + ");");
+      out_.line("const " + type + " " + v + " = load(" + (adds_squares_of_rows(id) ? sum(id) : acc(id)) + " + " +
+                flat_inner() + ");");
       return;
     }
     out_.line(type + " " + v + " = splat<" + type + ">(" + identity_of(i.code, i.type) + ");");

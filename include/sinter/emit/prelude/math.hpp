@@ -11,7 +11,7 @@ inline constexpr std::string_view prelude_fold = R"prelude(
 namespace sx {
 template <class R, class V> SX R square_as(V a) { const R x = cv<R>(a); return x * x; }
 // Whether a sum of squares of f32 has met one that is infinite, or may have lost digits of subnormal ones.
-SX bool lost(s_f64 sum) { return sum < 0x1p-100 || sum > 0x1p1000; }
+SX bool lost(s_f64 sum) { return (sum < 0x1p-100) | (sum > 0x1p1000); }
 #if SINTER_W == 16
 #define SX_ROTATE(a, k) __builtin_shufflevector(a, a, k, 1 ^ k, 2 ^ k, 3 ^ k, 4 ^ k, 5 ^ k, 6 ^ k, 7 ^ k, 8 ^ k, 9 ^ k, 10 ^ k, 11 ^ k, 12 ^ k, 13 ^ k, 14 ^ k, 15 ^ k)
 #define SX_HALVES SX_HALVE(8) SX_HALVE(4) SX_HALVE(2) SX_HALVE(1)
@@ -66,6 +66,15 @@ template <bool Max, class V> SX s_i64 first_extreme(V best, i_of<V> at) {
   const i_of<V> m = (i_of<V>)((best == top) | (best != best));
   const v_i64 p = __builtin_convertvector(at, v_i64) * SINTER_W + lanes();
   return fold_minimum(__builtin_convertvector(m, v_i64) ? p : splat<v_i64>(~0ul >> 1));
+}
+// Sums of squares of n columns become totals or, with More, go to them; whether one is lost.
+template <bool More> SX bool total_squares(s_f64* __restrict total, const s_f32* __restrict sums, long n) {
+  int m = 0;
+  for (long i = 0; i < n; ++i) {
+    total[i] = More ? total[i] + sums[i] : sums[i];
+    m |= lost(total[i]);
+  }
+  return m != 0;
 }
 }  // namespace sx
 )prelude";
