@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -156,32 +157,32 @@ class compiled {
   requires(taken<Args...>) auto operator()(Args&&... args) const {
     return called(self().where, std::forward<Args>(args)...);
   }
-  // The same with the line of the call, which donated arguments name: a default cannot follow a pack.
-  template <class A>
-  requires(taken<A>) auto operator()(A&& a, location at = location::current()) const {
+  // The same with the line of the call, which donated arguments name: a default cannot follow a pack. `At` is compared
+  // before the function is asked about too few arguments.
+  template <class A, std::same_as<location> At = location>
+  requires(taken<A>) auto operator()(A&& a, At at = location::current()) const {
     return called(at, std::forward<A>(a));
   }
-  template <class A, class B>
-  requires(taken<A, B>) auto operator()(A&& a, B&& b, location at = location::current()) const {
+  template <class A, class B, std::same_as<location> At = location>
+  requires(taken<A, B>) auto operator()(A&& a, B&& b, At at = location::current()) const {
     return called(at, std::forward<A>(a), std::forward<B>(b));
   }
-  template <class A, class B, class C>
-  requires(taken<A, B, C>) auto operator()(A&& a, B&& b, C&& c, location at = location::current()) const {
+  template <class A, class B, class C, std::same_as<location> At = location>
+  requires(taken<A, B, C>) auto operator()(A&& a, B&& b, C&& c, At at = location::current()) const {
     return called(at, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c));
   }
-  template <class A, class B, class C, class D>
-  requires(taken<A, B, C, D>) auto operator()(A&& a, B&& b, C&& c, D&& d, location at = location::current()) const {
+  template <class A, class B, class C, class D, std::same_as<location> At = location>
+  requires(taken<A, B, C, D>) auto operator()(A&& a, B&& b, C&& c, D&& d, At at = location::current()) const {
     return called(at, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d));
   }
-  template <class A, class B, class C, class D, class E>
-  requires(taken<A, B, C, D, E>) auto operator()(A&& a, B&& b, C&& c, D&& d, E&& e,
-                                                 location at = location::current()) const {
+  template <class A, class B, class C, class D, class E, std::same_as<location> At = location>
+  requires(taken<A, B, C, D, E>) auto operator()(A&& a, B&& b, C&& c, D&& d, E&& e, At at = location::current()) const {
     return called(at, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d),
                   std::forward<E>(e));
   }
-  template <class A, class B, class C, class D, class E, class G>
+  template <class A, class B, class C, class D, class E, class G, std::same_as<location> At = location>
   requires(taken<A, B, C, D, E, G>) auto operator()(A&& a, B&& b, C&& c, D&& d, E&& e, G&& g,
-                                                    location at = location::current()) const {
+                                                    At at = location::current()) const {
     return called(at, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d),
                   std::forward<E>(e), std::forward<G>(g));
   }
