@@ -43,9 +43,9 @@ class donations {
     [[maybe_unused]] const auto one = [&]<class T>(T& tree, bool may_take) {
       const bool taken = may_take && is_named(how, index);
       for_each_leaf(tree, [&]<class Leaf>(Leaf&&) {
-        using leaf = std::remove_reference_t<Leaf>;
-        if constexpr (branch_of<std::remove_const_t<leaf>>() == branch::tensor)
-          *next++ = taken && !std::is_const_v<leaf>;
+        using given_leaf = std::remove_reference_t<Leaf>;
+        if constexpr (branch_of<std::remove_const_t<given_leaf>>() == branch::tensor)
+          *next++ = taken && !std::is_const_v<given_leaf>;
       });
       ++index;
     };
@@ -71,9 +71,9 @@ void empty_donated(const options& how, location call, std::remove_reference_t<Ar
       if constexpr (facts_of<T>.tensors != 0)
         if (is_named(how, own))
           for_each_leaf(tree, [&]<class Leaf>(Leaf&& x) {
-            using leaf = std::remove_reference_t<Leaf>;
-            if constexpr (is_tensor<leaf>) access::donate(x, call);
-            else if constexpr (is_dynamic<leaf>) x.donate(call);
+            using given_leaf = std::remove_reference_t<Leaf>;
+            if constexpr (is_tensor<given_leaf>) access::donate(x, call);
+            else if constexpr (is_dynamic<given_leaf>) x.donate(call);
           });
     }
   };

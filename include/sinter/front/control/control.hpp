@@ -288,7 +288,7 @@ constexpr part_fault fault_of_body() {
   if constexpr (!takes) return right ? part_fault::none : part_fault::arguments;
   else {
     using result = std::remove_cvref_t<std::invoke_result_t<Body&, First..., C>>;
-    if constexpr (std::is_void_v<result>) return part_fault::nothing;
+    if constexpr (std::is_void_v<result>) return part_fault::no_result;
     else return keeps_carry<C, result>() ? part_fault::none : part_fault::carry;
   }
 }
@@ -309,7 +309,7 @@ constexpr part_fault fault_of_branches() {
   else {
     using yes = call_result_t<F, Args...>;
     using no = call_result_t<G, Args...>;
-    if constexpr (std::is_void_v<yes> != std::is_void_v<no>) return part_fault::nothing;
+    if constexpr (std::is_void_v<yes> != std::is_void_v<no>) return part_fault::no_result;
     else if constexpr (std::is_same_v<yes, no>) return part_fault::none;
     else return trees_match<fits_carry, yes, no>() ? part_fault::none : part_fault::results;
   }
@@ -380,7 +380,7 @@ C fori_of(dim lower, dim upper, Body& body, C carry, location at) {
       SINTER_WRONG_CALL("[cond] " TEXT)                                                                     \
   detail::wrong_call<> cond(const detail::predicate&, F&&, G&&, const Args&...) { return {}; }
 SINTER_WRONG_COND(arguments, "a branch does not take these arguments: their number, a dtype or a rank differs")
-SINTER_WRONG_COND(nothing, "one branch returns nothing, the other a value")
+SINTER_WRONG_COND(no_result, "one branch returns nothing, the other a value")
 SINTER_WRONG_COND(results, "the branches return other structures, dtypes or ranks; both have to return the same")
 #undef SINTER_WRONG_COND
 
@@ -453,7 +453,7 @@ SINTER_WRONG_FORI(arguments,
                   "the body takes a tensor<std::int64_t, 0> and the carry; its number of arguments, a dtype or a rank "
                   "differs")
 SINTER_WRONG_FORI(carry, "the body returns a carry of another dtype or rank than it was given, or another structure")
-SINTER_WRONG_FORI(nothing, "the body returns nothing, and not the next carry")
+SINTER_WRONG_FORI(no_result, "the body returns nothing, and not the next carry")
 #undef SINTER_WRONG_FORI
 
 /// body(i, … body(lower + 1, body(lower, init))) for i below `upper`; i is a tensor<std::int64_t, 0>. Inside compile() it is
@@ -473,7 +473,7 @@ auto fori_loop(Lower lower, Upper upper, Body&& body, const C& init, location at
 SINTER_WRONG_WHILE(arguments, "test and body take the carry; a number of arguments, a dtype or a rank differs")
 SINTER_WRONG_WHILE(condition, "the test returns no bool of rank 0: reduce it with any(x) or all(x), or compare numbers")
 SINTER_WRONG_WHILE(carry, "the body returns a carry of another dtype or rank than it was given, or another structure")
-SINTER_WRONG_WHILE(nothing, "the body returns nothing, and not the next carry")
+SINTER_WRONG_WHILE(no_result, "the body returns nothing, and not the next carry")
 #undef SINTER_WRONG_WHILE
 
 /// body(… body(init)) as long as test(carry), a bool of rank 0, holds. Inside compile() it is one node; gradients by what goes

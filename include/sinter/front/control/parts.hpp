@@ -38,7 +38,7 @@ constexpr bool keeps_carry() {
 }
 
 /// What is wrong with the functions of a loop or a branch.
-enum class part_fault { none, arguments, pair, carry, condition, nothing, results };
+enum class part_fault { none, arguments, pair, carry, condition, no_result, results };
 
 [[noreturn]] inline void fail_carry(const char* op, const dims& start, const dims& after, location at) {
   fail(op,

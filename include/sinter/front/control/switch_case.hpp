@@ -115,7 +115,7 @@ auto switch_of(std::index_sequence<I...>, const case_index& index, Branches& bra
       detail::part_fault::FAULT) SINTER_WRONG_CALL("[switch_case] " TEXT)                                             \
   detail::wrong_call<> switch_case(const detail::case_index&, std::tuple<Branch...>, const Args&...) { return {}; }
 SINTER_WRONG_SWITCH(arguments, "a branch does not take these arguments: their number, a dtype or a rank differs")
-SINTER_WRONG_SWITCH(nothing, "one branch returns nothing, another a value")
+SINTER_WRONG_SWITCH(no_result, "one branch returns nothing, another a value")
 SINTER_WRONG_SWITCH(results, "the branches return other structures, dtypes or ranks; all have to return the same")
 #undef SINTER_WRONG_SWITCH
 

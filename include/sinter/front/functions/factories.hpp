@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "../evaluate/evaluate.hpp"
+#include "../shapes/op_shapes.hpp"
 #include "pointwise.hpp"
 
 namespace sinter {

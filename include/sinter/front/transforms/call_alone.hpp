@@ -9,7 +9,7 @@
 namespace sinter::detail {
 
 /// What is wrong with a call of a transform's function.
-enum class transform_fault { none, index, integers, numbers, arguments, nothing, loss, pair, lanes };
+enum class transform_fault { none, index, integers, numbers, arguments, no_result, loss, pair, lanes };
 
 // The wrong calls of a transform's function, as members beside `fault_of`, which tells what is wrong with arguments.
 #define SINTER_WRONG_TRANSFORM(NAME, WHERE, FAULT, TEXT)                                                 \

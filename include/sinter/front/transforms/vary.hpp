@@ -217,7 +217,7 @@ class transformed {
                                            : !varies_smoothly ? transform_fault::integers
                                            : of_numbers       ? transform_fault::numbers
                                            : !right           ? transform_fault::arguments
-                                           : !returns         ? transform_fault::nothing
+                                           : !returns         ? transform_fault::no_result
                                                               : transform_fault::none;
 };
 
@@ -237,7 +237,7 @@ constexpr transform_fault fault_of_call() {
                          "and return tensor<double, 0>, or auto")                                                   \
   SINTER_WRONG_TRANSFORM(NAME, WHERE, arguments,                                                                    \
                          "the function does not take these arguments: their number, a dtype or a rank differs")     \
-  SINTER_WRONG_TRANSFORM(NAME, WHERE, nothing, "the function must return " RESULT "; it returns nothing")
+  SINTER_WRONG_TRANSFORM(NAME, WHERE, no_result, "the function must return " RESULT "; it returns nothing")
 
 /// Calls under a trace. Marks make the leaves of arguments that vary distinct from everything else in the graph: what the function
 /// captured is constant to this derivative, also when it is the same tensor.

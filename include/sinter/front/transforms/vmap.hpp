@@ -298,7 +298,7 @@ class vmapped<F, in_axes_t<In...>, out_axes_t<Out...>> {
       "the function does not take one lane of these arguments: tensors without the axis in in_axes, S "
       "of a stacked<S>; their number, a dtype or a rank differs")
   SINTER_WRONG_TRANSFORM(
-      "vmap", true, nothing,
+      "vmap", true, no_result,
       "the function returns nothing; return the tensors of one lane. For an effect write a loop over "
       "unstack(x)")
 
@@ -332,7 +332,7 @@ class vmapped<F, in_axes_t<In...>, out_axes_t<Out...>> {
       constexpr bool right = told_to_take<F&, lane<I, T>...>(), takes = std::is_invocable_v<F&, lane<I, T>...>;
       if constexpr (!takes) return right ? transform_fault::none : transform_fault::lanes;
       else
-        return std::is_void_v<std::invoke_result_t<F&, lane<I, T>...>> ? transform_fault::nothing
+        return std::is_void_v<std::invoke_result_t<F&, lane<I, T>...>> ? transform_fault::no_result
                                                                        : transform_fault::none;
     }
   }

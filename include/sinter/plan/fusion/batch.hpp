@@ -7,6 +7,7 @@
 #include <string>
 
 #include "../../base/dtype.hpp"
+#include "../../base/sorted.hpp"
 #include "../../ir/push.hpp"
 #include "../kernel/kernel.hpp"
 #include "../kernel/reach.hpp"
