@@ -856,3 +856,18 @@ TEST_CASE("a transposed convolution whose strides divide its kernel is one produ
   CHECK(apart(listed(volume(received(image, w, x))), listed(y)) < 1e-12);
   CHECK(products(received) == 1);
 }
+
+TEST_CASE("interpolate takes open extents to every size as it takes known ones") {
+  for (const int from : {2, 3, 5})
+    for (const int to : {1, 2, 4, 6})
+      for (const resize mode : {resize::linear, resize::cubic})
+        for (const bool align : {false, true}) {
+          INFO(from << " to " << to << ", cubic " << (mode == resize::cubic) << ", corners " << align);
+          const image x = ops::between<f64, 4>({2, 2, from, 3}, -2, 2, from);
+          const auto f = [=](const image& t) -> image {
+            return interpolate(t, {.size = {to, 3}, .mode = mode, .align_corners = align});
+          };
+          const image y = compile(f, {.dynamic = dynamic::yes, .backend = "reference"})(x);
+          CHECK(apart(listed(y), listed(f(x))) < 1e-12);
+        }
+}

@@ -67,7 +67,7 @@ inline resize_taps taps_for(const resize_axis& r, const resize_options& o, locat
   // Where the result's element lies among x's, whose centres are at whole numbers.
   tensor<double, 2> centre;
   const auto scaled = [&](const auto& steps) -> tensor<double, 2> {
-    if (r.scale > 0 || r.to == 1) return mul(steps, r.scale, at);
+    if (r.scale > 0 || (o.align_corners && r.to == 1)) return mul(steps, r.scale, at);
     const dim ends = o.align_corners ? 1 : 0;
     const tensor<double, 0> one = 1.0;
     return mul(steps, detail::evaluate(div(mul(one, r.from - ends, at), r.to - ends, at), at), at);
