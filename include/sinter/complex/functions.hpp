@@ -191,7 +191,8 @@ auto beside(const X& x, const Other& other, location at) {
 template <class A, complex_tensor B>
 auto quotient(const A& a, const B& b, location at) {
   using T = typename B::real_type;
-  const auto size = larger_part(b, at), size_above = larger_part(a, at);
+  const auto size = larger_part(b, at);
+  const auto size_above = larger_part(a, at);
   const auto to_one = stage(power_to_two(size, at), at);
   const auto c = stage(mul(b.real(), to_one, at), at), d = stage(mul(b.imag(), to_one, at), at);
   const auto late = stage(bit_and(lt(size, 4, at), ge(size_above, formula_number{0x1p-60}, at), at), at);
