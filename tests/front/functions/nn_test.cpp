@@ -3,6 +3,7 @@
 
 #include <sinter/front/functions/factories.hpp>
 #include <sinter/front/functions/nn.hpp>
+#include <sinter/sinter.hpp>
 
 #include "../ops_support.hpp"
 

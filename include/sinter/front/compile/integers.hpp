@@ -45,6 +45,11 @@ struct any_integer {
   operator T() const;
 };
 
+/// Whether such a question is among the types of arguments.
+template <class... Args>
+inline constexpr bool asks_about_integers = (... || (std::is_same_v<std::remove_cvref_t<Args>, any_scalar_tensor> ||
+                                                     std::is_same_v<std::remove_cvref_t<Args>, any_integer>));
+
 /// What a function that F is made of takes for F's arguments, where that is known to be the same; else F.
 template <class F>
 struct function_within {

@@ -12,9 +12,10 @@ namespace sinter::detail {
 enum class transform_fault { none, index, integers, numbers, arguments, no_result, loss, pair, lanes };
 
 // The wrong calls of a transform's function, as members beside `fault_of`, which tells what is wrong with arguments.
-#define SINTER_WRONG_TRANSFORM(NAME, WHERE, FAULT, TEXT)                                                 \
-  template <class... Args>                                                                               \
-  requires((WHERE) && fault_of<Args...> == transform_fault::FAULT) SINTER_WRONG_CALL("[" NAME "] " TEXT) \
+#define SINTER_WRONG_TRANSFORM(NAME, WHERE, FAULT, TEXT)                                            \
+  template <class... Args>                                                                          \
+  requires((WHERE) && !asks_about_integers<Args...> && fault_of<Args...> == transform_fault::FAULT) \
+      SINTER_WRONG_CALL("[" NAME "] " TEXT)                                                         \
   wrong_call<> operator()(Args&&...) const { return {}; }
 
 /// f(args...) traced for this call and run, with kernels kept by structure. `name` is the transform's, for errors.
