@@ -282,7 +282,8 @@ TEST_CASE("derivatives of singular vectors whose values differ in scale, or are 
   };
   for (const options& how : {options{}, plain}) {
     const auto g = compile(grad(f), how);
-    for (const auto& [s, t] : {std::pair{1e20f, 1e-20f}, std::pair{3e38f, 1e38f}, std::pair{1e-30f, 1e-38f}}) {
+    for (const auto& values : {std::pair{1e20f, 1e-20f}, std::pair{3e38f, 1e38f}, std::pair{1e-30f, 1e-38f}}) {
+      const float s = values.first, t = values.second;
       const auto got = g(tensor<float, 2>{{s, 0}, {0, t}}).to_vector();
       const double want = 1 / (static_cast<double>(s) + static_cast<double>(t));
       CAPTURE(s);
