@@ -58,7 +58,8 @@ void check(const program& p) {
     const onnx::model open = onnx::load(bytes_of(file), {.dynamic = dynamic::yes, .backend = backend});
     const onnx::model fixed =
         onnx::load(bytes_of(file), {.dynamic = dynamic::no, .backend = "reference", .recompile_limit = 64});
-    for (const auto& [h, w] : sizes) {
+    for (const auto& extents : sizes) {
+      const auto h = extents.first, w = extents.second;
       CAPTURE(h);
       CAPTURE(w);
       const tensor<float, 4> x =
