@@ -33,7 +33,8 @@ TEST_CASE("tails of truncated_normal on a GPU, and derivatives of gamma, beta an
   if (device_count() == 0) return;
   const auto gpu = device::cuda(0);
   const key k = make_key(7);
-  for (const auto& [low, high] : {std::pair{2.0, 2.5}, std::pair{8.0, 100.0}, std::pair{-30.0, -20.0}}) {
+  for (const auto& bounds : {std::pair{2.0, 2.5}, std::pair{8.0, 100.0}, std::pair{-30.0, -20.0}}) {
+    const double low = bounds.first, high = bounds.second;
     const auto draw = [low, high](const key& k) { return truncated_normal<double>(k, low, high, 300); };
     const auto want = draw(k).to_vector();
     const key there{k.state.to(gpu)};
