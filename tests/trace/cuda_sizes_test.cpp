@@ -14,7 +14,8 @@ TEST_CASE("shapes with quotients of two open extents on a GPU") {
   const auto each = [&](const std::string& name, auto fn) {
     CAPTURE(name);
     const auto f = compile(fn, {.dynamic = dynamic::yes});
-    for (const auto& [h, w] : {sizes[0], sizes[3], sizes[6]}) {  // odd ones: no step that all are multiples of
+    for (const auto& extents : {sizes[0], sizes[3], sizes[6]}) {  // odd ones: no step that all are multiples of
+      const auto h = extents.first, w = extents.second;
       CAPTURE(h);
       const matrix x = normal<float>(make_key(h), h, w);
       const auto want = evaluate(fn(x));

@@ -14,7 +14,8 @@ auto same_at_all_sizes(const options& how) {
   return [how](const std::string& name, auto fn) {
     CAPTURE(name);
     const auto f = compile(fn, how);
-    for (const auto& [h, w] : sizes) {
+    for (const auto& extents : sizes) {
+      const auto h = extents.first, w = extents.second;
       CAPTURE(h);
       CAPTURE(w);
       const matrix x = normal<float>(make_key(h), h, w);
