@@ -53,9 +53,10 @@ inline const series<piece>& pieces() {
 
 /// Whether g++ turns an operation on vectors that are longer than the machine's into some of these, as it does not a comparison.
 inline bool is_split(const instruction& i) {
+  if (i.kind != kind::compute) return false;
   const auto rule = ir::row(i.code).rule;
-  return i.kind == kind::compute && (rule == ir::dtype_rule::floating || rule == ir::dtype_rule::conversion ||
-                                     i.code == ir::op::add || i.code == ir::op::mul);
+  return rule == ir::dtype_rule::floating || rule == ir::dtype_rule::conversion || i.code == ir::op::add ||
+         i.code == ir::op::mul;
 }
 
 /// Widest compute type in the kernel that has to be quick: indices do not count, nor does what a row has one of, nor plain

@@ -14,6 +14,7 @@
 #include "../../base/series.hpp"
 #include "../trace_file.hpp"
 #include "buffer.hpp"
+#include "forked.hpp"
 #include "module.hpp"
 
 namespace sinter::engine::run {
