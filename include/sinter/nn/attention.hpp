@@ -1,4 +1,4 @@
-// nn/attention.hpp: attention with its projections, and the block of a transformer.
+// nn/attention.hpp: attention layers with their projections, and the transformer block.
 #pragma once
 
 #include <utility>
@@ -10,15 +10,15 @@ namespace sinter::nn {
 
 struct attention_options {
   std::int64_t heads = 1;
-  std::int64_t key_heads = 0;   ///< what the heads share, which they are a multiple of; 0: each head has its own
-  std::int64_t head_width = 0;  ///< 0: the width over the heads
+  std::int64_t key_heads = 0;   ///< heads of keys and values, a divisor of `heads`; 0: each head has its own
+  std::int64_t head_width = 0;  ///< 0: the width divided by the heads
   bool bias = true;
   initializer weight = torch_uniform();
 };
 
 namespace detail {
 
-/// How many heads there are, and how wide.
+/// The numbers of heads, and their width.
 struct head_plan {
   std::int64_t heads, key_heads, width;
 };
@@ -68,7 +68,7 @@ constexpr bool is_sequence() {
 
 }  // namespace detail
 
-/// Places that a product knows nothing of.
+/// No encoding of places.
 struct unplaced {
   template <class X>
   const X& operator()(const X& x, location) const {
@@ -79,7 +79,7 @@ struct unplaced {
     return x;
   }
 };
-/// Queries and keys turned by their places (Su et al., 2021), as sinter::rotary: self_attention<float, rotary>.
+/// Rotates queries and keys by their places (Su et al., 2021), as sinter::rotary does: self_attention<float, rotary>.
 struct rotary {
   constant base = 10000;
   bool interleaved = false;
@@ -88,7 +88,7 @@ struct rotary {
   X operator()(const X& x, location at) const {
     return sinter::rotary(x, rotary_options{base, interleaved}, at);
   }
-  /// The first place is `first`, a tensor.
+  /// The tensor `first` is the first place.
   template <class X, class First>
   X operator()(const X& x, const First& first, location at) const {
     const auto along = arange<std::int64_t>(x.size(X::rank - 2, at), sinter::detail::same_device(x, at), at);
@@ -97,13 +97,13 @@ struct rotary {
   }
 };
 
-/// Attention among the places of a sequence (Vaswani et al., 2017), with projections before and behind.
+/// Attention among the places of one sequence (Vaswani et al., 2017), with projections before and after it.
 template <class T, class Places = unplaced>
 struct self_attention {
-  linear<T> qkv;  ///< columns of queries, then keys, then values, head by head
+  linear<T> qkv;  ///< columns of queries, then of keys, then of values, head by head
   linear<T> out;
   std::int64_t heads = 1, key_heads = 1;
-  Places places;  ///< what is done to queries and keys, (…, heads, places, width)
+  Places places;  ///< encodes places in queries and keys, (…, heads, places, width)
 
   static self_attention init(const key& k, std::int64_t width, const attention_options& how = {},
                              location at = location::current()) {
@@ -116,7 +116,7 @@ struct self_attention {
 
   SINTER_LAYER_CALLS("nn::self_attention",
                      "layer(x), x a tensor (batch, places, width), with options of attention behind it")
-  /// x (…, places, width) to the same; behind it the options of `attention`: causal, sliding<W>, masked(m), scored(f).
+  /// Maps x (…, places, width) to the same shape. Options of `attention` follow x: causal, sliding<W>, masked(m), scored(f).
   template <tensor_like X, class A = sinter::detail::no_option, class B = sinter::detail::no_option,
             class C = sinter::detail::no_option>
   auto operator()(const X& x, const A& a = {}, const B& b = {}, const C& c = {},
@@ -137,14 +137,14 @@ struct self_attention {
     }
   }
 
-  /// Room for the keys and values of so many places of a batch of sequences (batch, places, width).
+  /// An empty cache for the keys and values of up to `capacity` places of each sequence in the batch.
   attention_cache<T, 4> cache(const dim& batch, const dim& capacity, location at = location::current()) const {
     const dim width = qkv.weight.size(1, at) / dim(heads + 2 * key_heads);
     return make_attention_cache<T>({batch, dim(key_heads), capacity, width}, dim(-1),
                                    sinter::detail::same_device(qkv.weight, at), at);
   }
-  /// x at the places behind those of a cache, which it sees, too; the cache with them comes back:
-  /// `auto [y, next] = mix(x, cache, causal)`. There has to be room.
+  /// Treats x as the places after the cached places, and attends to both. Returns the result and the longer cache:
+  /// `auto [y, next] = mix(x, cache, causal)`. The cache needs room for x.
   template <tensor_like X, int Rank, class A = sinter::detail::no_option, class B = sinter::detail::no_option,
             class C = sinter::detail::no_option>
   std::pair<tensor<T, X::rank>, attention_cache<T, Rank>> operator()(const X& x, const attention_cache<T, Rank>& before,
@@ -170,15 +170,15 @@ struct self_attention {
   }
 };
 
-/// Attention of the places of one sequence to those of another.
+/// Attention of the places of one sequence to the places of another.
 template <class T>
 struct cross_attention {
   linear<T> query;
-  linear<T> kv;  ///< columns of keys, then values, head by head
+  linear<T> kv;  ///< columns of keys, then of values, head by head
   linear<T> out;
   std::int64_t heads = 1, key_heads = 1;
 
-  /// Of x of `width` features and a context of `context`.
+  /// For x with `width` features and a context with `context` features.
   static cross_attention init(const key& k, std::int64_t width, std::int64_t context, const attention_options& how = {},
                               location at = location::current()) {
     const auto plan = detail::plan_heads("nn::cross_attention", width, how, at);
@@ -191,7 +191,7 @@ struct cross_attention {
 
   SINTER_LAYER_CALLS("nn::cross_attention",
                      "layer(x, context), both tensors (batch, places, width), with options of attention behind them")
-  /// x (…, places, width) and a context (…, others, features) to (…, places, width).
+  /// Maps x (…, places, width) and a context (…, others, features) to (…, places, width).
   template <tensor_like X, tensor_like Y, class A = sinter::detail::no_option, class B = sinter::detail::no_option,
             class C = sinter::detail::no_option>
   auto operator()(const X& x, const Y& context, const A& a = {}, const B& b = {}, const C& c = {},
@@ -213,7 +213,7 @@ struct cross_attention {
 
 struct transformer_options {
   attention_options attention = {};
-  std::int64_t hidden = 0;  ///< of the two linear maps; 0: four times the width
+  std::int64_t hidden = 0;  ///< width between the two linear maps; 0: four times the width
 };
 
 /// x + attention(norm(x)), then x + down(gelu(up(norm(x)))).
@@ -236,7 +236,7 @@ struct transformer_block {
   SINTER_LAYER_CALLS(
       "nn::transformer_block",
       "block(x) or block(x, dropout), x a tensor (batch, places, width), with options of attention behind them")
-  /// With dropout of both branches; behind it options of attention.
+  /// Applies dropout to both branches. Options of attention follow.
   template <tensor_like X, class A = sinter::detail::no_option, class B = sinter::detail::no_option>
   auto operator()(const X& x, dropout& drop, const A& a = {}, const B& b = {},
                   location here = location::current()) const {

@@ -10,7 +10,7 @@
 
 namespace sinter::nn {
 
-/// Where a convolution's windows lie; a layer's configuration, made of the options of sinter::conv and conv_transpose.
+/// The position of a convolution's windows: a layer's configuration, made of the options of sinter::conv and conv_transpose.
 class windows_at {
  public:
   constexpr windows_at() = default;
@@ -55,7 +55,7 @@ inline constexpr bool sinter::is_value<sinter::nn::windows_at> = true;
 
 namespace sinter::nn {
 
-/// Of conv and conv_transpose: what sinter::conv takes, and how weights are drawn.
+/// Options of conv and conv_transpose: those of sinter::conv, and the initialiser of the weights.
 struct conv_layer_options {
   per_axis stride = 1;
   window_padding padding = {};
@@ -76,7 +76,7 @@ struct conv_transpose_layer_options {
 
 namespace detail {
 
-/// The extents of weights (a, b, window…), and the number of elements of a window.
+/// The extents of weights (a, b, window…), and the number of elements in a window.
 template <int Spatial>
 std::pair<std::array<std::int64_t, Spatial + 2>, double> weight_extents(const char* op, std::int64_t a, std::int64_t b,
                                                                         const per_axis& window, location at) {
@@ -107,7 +107,7 @@ inline void check_layer(const char* op, std::int64_t in, std::int64_t out, const
 
 }  // namespace detail
 
-/// A convolution over Spatial axes: x (batch, channels, …), weights (out, in / groups, window…), as PyTorch orders them.
+/// A convolution over Spatial axes: x (batch, channels, …), weights (out, in / groups, window…), in PyTorch's order.
 template <class T, int Spatial>
 struct conv {
   static_assert(Spatial >= 1 && Spatial <= 3, "sinter: [nn::conv] there are one to three spatial axes");
@@ -115,8 +115,8 @@ struct conv {
   std::optional<tensor<T, 1>> bias;
   windows_at windows;
 
-  /// Of `in` and `out` channels: conv2d<float>::init(k, 3, 16, 3, {.stride = 2, .padding = same}). The window is one number, or one
-  /// for each axis.
+  /// For `in` and `out` channels: conv2d<float>::init(k, 3, 16, 3, {.stride = 2, .padding = same}). The window is one number,
+  /// or one number for each axis.
   static conv init(const key& k, std::int64_t in, std::int64_t out, const per_axis& window,
                    const conv_layer_options& how = {}, location at = location::current()) {
     const char* op = "nn::conv";
@@ -146,7 +146,7 @@ struct conv {
   }
 };
 
-/// The transpose of a convolution: x (batch, channels, …), weights (in, out / groups, window…), as PyTorch orders them.
+/// The transpose of a convolution: x (batch, channels, …), weights (in, out / groups, window…), in PyTorch's order.
 template <class T, int Spatial>
 struct conv_transpose {
   static_assert(Spatial >= 1 && Spatial <= 3, "sinter: [nn::conv_transpose] there are one to three spatial axes");

@@ -1,4 +1,4 @@
-// nn/dropout.hpp: elements left out at random.
+// nn/dropout.hpp: dropout: sets elements to 0 at random.
 #pragma once
 
 #include <array>
@@ -8,10 +8,10 @@
 
 namespace sinter::nn {
 
-/// Leaves each element out with a probability, and divides the others by what is left of 1, so that means stay (Srivastava et
-/// al., 2014). Each call draws another mask: it splits the key, so that the object changes, and is passed by value or by
-/// reference. `dropout{}` changes nothing: that of inference. Within the body of a loop make one of a key that is carried, or
-/// of `fold_in(key, i)`: one that the body captures draws the same mask at each turn.
+/// Sets each element to 0 with probability `rate`, and divides the others by 1 - rate, so that means stay (Srivastava et al.,
+/// 2014). Each call splits the key and draws another mask. A call therefore changes the object: pass it by value or by
+/// reference. `dropout{}`, for inference, returns its input. In the body of a loop, make a dropout from a carried key or
+/// from `fold_in(key, i)`: a captured dropout draws the same mask at each step.
 class dropout {
  public:
   dropout() = default;
@@ -26,7 +26,7 @@ class dropout {
   SINTER_LAYER_CALLS(
       "nn::dropout",
       "drop(x), drop not const: each call splits its key. Take it by value, or by a reference that is not const")
-  /// Of floating dtypes. The mask is drawn where x is.
+  /// For floating dtypes. The mask is drawn on the device of x.
   template <tensor_like X>
   auto operator()(const X& x, location here = location::current()) {
     constexpr bool floats = is_float(dtype_of<typename X::value_type>);

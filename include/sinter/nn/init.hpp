@@ -1,4 +1,4 @@
-// nn/init.hpp: how weights are drawn: the schemes of Glorot, He and LeCun, orthogonal matrices, plain distributions.
+// nn/init.hpp: initialisers of weights: the schemes of Glorot, He and LeCun, orthogonal matrices, plain distributions.
 #pragma once
 
 #include <array>
@@ -9,27 +9,27 @@
 
 namespace sinter::nn {
 
-/// How a weight is drawn. Made by the functions below; a layer's `init` takes one in its options.
+/// The distribution of a weight. The functions below make it, and the options of a layer's `init` take it.
 struct initializer {
   /// Numbers of mean 0 and variance 1 for a matrix of rows and columns, as one axis.
   using law = tensor<double, 1> (*)(const key& k, dim rows, dim columns, location at);
-  enum class fan { none, in, out, mean };  ///< what the variance is divided by
+  enum class fan { none, in, out, mean };  ///< divides the variance
 
-  law how = nullptr;  ///< none: the center everywhere
-  double scale = 1;   ///< the variance times the fan, or without one the deviation
+  law how = nullptr;  ///< none: `center` everywhere
+  double scale = 1;   ///< the variance times the fan; without a fan the deviation
   double center = 0;
   fan by = fan::none;
 
-  /// A weight (…, in, out), where leading axes are a window: their product is in both fans. `k` is used up.
+  /// A weight (…, in, out). Leading axes are a window, and both fans contain their product. Use `k` for nothing else.
   template <element T = float, extent_like I, std::size_t R>
   tensor<T, detail::of_rank<R>> operator()(const key& k, const std::array<I, R>& extents,
                                            location at = location::current()) const;
-  /// The same with fans that are told.
+  /// A weight with the given fans.
   template <element T, extent_like I, std::size_t R>
   tensor<T, detail::of_rank<R>> draw(const key& k, const std::array<I, R>& extents, double fan_in, double fan_out,
                                      location at = location::current()) const;
 
-  /// The factor of what a law gives; user_error for a scale that is not finite, or a variance below 0.
+  /// The factor of the law's numbers; user_error for a scale that is not finite, or a variance below 0.
   double deviation(double fan_in, double fan_out, location at) const {
     if (!std::isfinite(scale) || (by != fan::none && scale < 0))
       fail("nn::initializer", "the scale must be finite, a variance 0 or more; it is " + text::number(scale), at);
@@ -59,7 +59,7 @@ tensor<double, 1> truncated_law(const key& k, dim rows, dim columns, location at
   return sinter::detail::evaluate(mul(x, 1 / cut, at), at);
 }
 
-/// The nearest matrix whose rows are orthonormal, of one that is not higher than wide: Newton's iteration for the polar factor.
+/// The nearest matrix with orthonormal rows, for a matrix with no more rows than columns: Newton's iteration for the polar factor.
 template <class Matrix>
 Matrix orthonormal_rows(const Matrix& x, location at) {
   const Matrix first = sinter::detail::evaluate(
@@ -86,25 +86,25 @@ tensor<double, 1> orthogonal_law(const key& k, dim rows, dim columns, location a
 /// U(-a, a) with a = gain · √(6 / (in + out)) (Glorot and Bengio, 2010).
 template <class = void>
 initializer glorot_uniform(double gain = 1) { return {&detail::uniform_law<>, gain * gain, 0, initializer::fan::mean}; }
-/// Normal numbers of variance 2 · gain² / (in + out), those beyond two deviations drawn anew.
+/// Normal numbers of variance 2 · gain² / (in + out), redrawn beyond two deviations.
 template <class = void>
 initializer glorot_normal(double gain = 1) { return {&detail::truncated_law<>, gain * gain, 0, initializer::fan::mean}; }
-/// Uniform numbers of variance gain² / in, by default for relu (He et al., 2015).
+/// Uniform numbers of variance gain² / in; the default gain is for relu (He et al., 2015).
 template <class = void>
 initializer he_uniform(double gain = 1.4142135623730951) { return {&detail::uniform_law<>, gain * gain, 0, initializer::fan::in}; }
-/// Normal numbers of variance gain² / in, those beyond two deviations drawn anew.
+/// Normal numbers of variance gain² / in, redrawn beyond two deviations.
 template <class = void>
 initializer he_normal(double gain = 1.4142135623730951) { return {&detail::truncated_law<>, gain * gain, 0, initializer::fan::in}; }
 /// Uniform numbers of variance 1 / in (LeCun et al., 1998).
 template <class = void>
 initializer lecun_uniform() { return he_uniform(1); }
-/// Normal numbers of variance 1 / in, those beyond two deviations drawn anew.
+/// Normal numbers of variance 1 / in, redrawn beyond two deviations.
 template <class = void>
 initializer lecun_normal() { return he_normal(1); }
 /// N(mean, deviation²).
 template <class = void>
 initializer normal_of(double deviation = 1, double mean = 0) { return {&detail::normal_law<>, deviation, mean}; }
-/// N(mean, deviation²) with numbers beyond two deviations drawn anew.
+/// N(mean, deviation²), redrawn beyond two deviations.
 template <class = void>
 initializer truncated_of(double deviation = 1, double mean = 0) { return {&detail::truncated_law<>, deviation * 0.87962566103423978, mean}; }
 /// U(low, high).
@@ -112,8 +112,8 @@ template <class = void>
 initializer uniform_of(double low, double high) { return {&detail::uniform_law<>, (high - low) / 3.4641016151377544, (low + high) / 2}; }
 /// The same number everywhere.
 inline initializer constant_of(double value) { return {nullptr, 0, value}; }
-/// Rows or columns, whichever are fewer, are orthonormal, times the gain (Saxe et al., 2014): of the matrix whose columns are the
-/// last axis.
+/// An orthogonal matrix times the gain (Saxe et al., 2014). The matrix has the last axis as its columns. Its rows are
+/// orthonormal if there are no more rows than columns, otherwise its columns.
 template <class = void>
 initializer orthogonal(double gain = 1) { return {&detail::orthogonal_law<>, gain}; }
 /// PyTorch's default for weights: U(-1/√in, 1/√in).

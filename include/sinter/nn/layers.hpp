@@ -1,4 +1,4 @@
-// nn/layers.hpp: linear maps, embeddings, activations, and layers one after the other.
+// nn/layers.hpp: linear maps, embeddings, activations, and sequences of layers.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,7 @@ struct linear {
   tensor<T, 2> weight;  ///< (in, out)
   std::optional<tensor<T, 1>> bias;
 
-  /// Weights of `in` inputs and `out` outputs; a bias is uniform in ±1/√in, as PyTorch has it. user_error for sizes below 1.
+  /// Weights for `in` inputs and `out` outputs. The bias is uniform in ±1/√in, as in PyTorch. user_error for sizes below 1.
   static linear init(const key& k, std::int64_t in, std::int64_t out, const linear_options& how = {},
                      location at = location::current()) {
     detail::check_size("nn::linear", "the number of inputs", in, at);
@@ -33,7 +33,7 @@ struct linear {
   }
 
   SINTER_LAYER_CALLS("nn::linear", "layer(x), x a tensor")
-  /// x (…, in) to (…, out). One dtype; user_error where extents differ.
+  /// Maps x (…, in) of the layer's dtype to (…, out). user_error for another extent.
   template <tensor_like X>
   auto operator()(const X& x, location here = location::current()) const {
     const location at = here.in("nn::linear");
@@ -42,10 +42,10 @@ struct linear {
 };
 
 struct embedding_options {
-  std::optional<initializer> weight = std::nullopt;  ///< N(0, 1 / width) where there is none
+  std::optional<initializer> weight = std::nullopt;  ///< N(0, 1 / width) by default
 };
 
-/// Rows of a table by their numbers.
+/// Looks up rows of a table by index.
 template <class T>
 struct embedding {
   tensor<T, 2> weight;  ///< (count, width)
@@ -60,7 +60,7 @@ struct embedding {
   }
 
   SINTER_LAYER_CALLS("nn::embedding", "layer(indices), the indices a tensor of integers")
-  /// Integers (…) to (…, width). Indices behave as those of take.
+  /// Maps integers (…) to (…, width). Indices behave as in take.
   template <tensor_like I>
   auto operator()(const I& indices, location here = location::current()) const {
     constexpr bool whole = is_integer(dtype_of<typename I::value_type>);
@@ -70,7 +70,7 @@ struct embedding {
   }
 };
 
-/// Activations as objects that hold nothing, for `sequential` and `mlp`: `nn::relu{}`.
+/// Activations as objects without members, for `sequential` and `mlp`: `nn::relu{}`.
 #define SINTER_X(NAME)                                                     \
   struct NAME {                                                            \
     template <tensor_like X>                                               \
@@ -97,7 +97,7 @@ struct gelu {
     return sinter::detail::evaluate(sinter::gelu(x, at), at);
   }
 };
-/// All axes but the first as one.
+/// Flattens all axes but the first into one.
 struct flatten {
   template <tensor_like X>
   auto operator()(const X& x, location at = location::current()) const {
@@ -111,7 +111,7 @@ struct identity {
   }
 };
 
-/// Layers of which each takes what the one before gives: sequential<linear<float>, relu, linear<float>>.
+/// Applies layers in order, each to the result of the layer before: sequential<linear<float>, relu, linear<float>>.
 template <class... Layer>
 struct sequential {
   std::tuple<Layer...> layers;
@@ -142,7 +142,7 @@ auto made_part(const Part& part, const key& k) {
 }
 }  // namespace detail
 
-/// A sequential of parts: layers as they are, and what is made by a function of a key, of which each gets its own:
+/// A sequential of parts. A part is a layer, or a function of a key that makes a layer; each function gets a key of its own:
 /// make_sequential(k, [](key k) { return nn::linear<float>::init(k, 784, 128); }, nn::relu{}, …).
 template <std::same_as<key> Key, class... Part>
 auto make_sequential(const Key& k, const Part&... parts) {
@@ -157,7 +157,7 @@ struct mlp {
   std::vector<linear<T>> layers;
   Activation activation;
 
-  /// Of these widths, the first the input's: mlp<float>::init(k, {784, 256, 10}).
+  /// Makes layers for these widths, the input's width first: mlp<float>::init(k, {784, 256, 10}).
   static mlp init(const key& k, const std::vector<std::int64_t>& widths, const linear_options& how = {},
                   location at = location::current()) {
     if (widths.size() < 2)

@@ -1,4 +1,4 @@
-// nn/losses.hpp: losses as PyTorch has them, of rows or elements, their mean or their sum.
+// nn/losses.hpp: PyTorch's losses of rows or elements, their mean or their sum.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace sinter {
 
-/// What a loss gives, behind its operands: `nn::huber(x, y, reduce::mean)`. `none`, the default, leaves rows or elements apart.
+/// The reduction of a loss, after its operands: `nn::huber(x, y, reduce::mean)`. The default `none` returns all rows or elements.
 namespace reduce {
 
 struct none_t {};
@@ -42,7 +42,7 @@ constexpr bool takes() {
   return floats && alike;
 }
 
-/// Losses as `How` says, in T.
+/// The losses in T, reduced by `How`.
 template <class T, reduction How, class X>
 auto reduced(const X& losses, How, location at) {
   constexpr auto axes = op_shapes::all_axes(X::rank);
@@ -51,7 +51,7 @@ auto reduced(const X& losses, How, location at) {
   else return narrow<T>(losses, at);
 }
 
-/// f(x, y) computed in f32 or f64, reduced in their dtype. user_error where x and y have not the shape of one of them together.
+/// f(x, y) computed in f32 or f64 and reduced in their dtype. user_error unless x and y broadcast to the shape of one of them.
 template <reduction How, class X, class Y, class F>
 auto of_pairs(const X& x, const Y& y, How how, location at, const F& f) {
   if constexpr (takes<X, Y>()) {
@@ -81,7 +81,7 @@ auto positive(const X& x, location at) {
   return maximum(x, 0, at);
 }
 
-/// What no weights are.
+/// Stands for absent weights.
 struct unweighted {};
 
 template <class Weights>
@@ -91,14 +91,14 @@ constexpr bool check_weights() {
   return true;
 }
 
-/// Each row's weight: that of its class, and 0 where it does not count.
+/// Each row's weight: the weight of its class, and 0 for a row that does not count.
 template <class T, class Counts, class Labels, class Weights>
 auto row_weights(const Counts& counts, const Labels& safe, const Weights& weights, location at) {
   if constexpr (std::is_same_v<Weights, unweighted>) return sinter::detail::evaluate(cast<T>(counts, at), at);
   else return sinter::detail::evaluate(where(counts, take(wide(weights, at), safe, axis<0>, at), 0, at), at);
 }
 
-/// user_error unless there is a label a row and a weight a class.
+/// user_error unless each row has a label, and each class a weight.
 template <class Weights>
 void check_classes(const char* op, const dims& logits, const dims& labels, const Weights& weights, location at) {
   if (op_shapes::part(logits, 0, logits.rank - 1) != labels)
@@ -116,8 +116,8 @@ void check_classes(const char* op, const dims& logits, const dims& labels, const
   }
 }
 
-/// Losses of logits, or of log-probabilities: smoothed, weighted, without ignored rows, whatever is in those. A mean is over the
-/// sum of the rows' weights. In kernels rows whose label is out of range do not count, either.
+/// Losses of logits, or of log-probabilities, smoothed and weighted. Ignored rows add nothing, whatever their values. A mean
+/// divides by the sum of the rows' weights. In kernels, rows with a label out of range do not count either.
 template <class T, bool Logits, reduction How, class X, class Labels, class Weights>
 auto of_classes(const char* op, const X& x, const Labels& given, const Weights& weights, How, double smoothing,
                 std::int64_t ignore, location at) {
@@ -170,7 +170,7 @@ constexpr bool takes_classes() {
   return whole && rank && check_weights<Weights>() && floats;
 }
 
-/// positive·softplus(-x) + (1 - t)·softplus(x) of logits x, 0 where an infinite one says what its target t does.
+/// positive·softplus(-x) + (1 - t)·softplus(x) of logits x; 0 where an infinite logit agrees with its target t.
 template <class X, class T, class P>
 auto of_logits(const X& logits, const T& t, const P& positive, location at) {
   constexpr double infinite = std::numeric_limits<double>::infinity();
@@ -199,15 +199,15 @@ auto dot_rows(const X& x, const Y& y, location at) {
 
 }  // namespace detail
 
-/// Rows whose label is `ignore` count for nothing; label smoothing mixes the label with all classes alike.
+/// Rows with the label `ignore` do not count. Label smoothing spreads that share of each label equally over all classes.
 struct class_options {
   double smoothing = 0;
   std::int64_t ignore = -100;
 };
 
-/// -weights[label] · log(softmax(logits))[label] of each row: logits (…, classes), labels (…) of i32 or i64, weights (classes) or
-/// none. The mean is over the sum of the weights of the rows that count, NaN where none does. Floating dtypes; errors are those
-/// of sinter::cross_entropy.
+/// -weights[label] · log(softmax(logits))[label] of each row: logits (…, classes), labels (…) of i32 or i64, optional weights
+/// (classes). The mean divides by the sum of the weights of the rows that count; it is NaN if none counts. Floating dtypes;
+/// errors are those of sinter::cross_entropy.
 template <tensor_like X, tensor_like Labels, detail::reduction How = reduce::none_t>
 auto cross_entropy(const X& logits, const Labels& labels, How how = {}, class_options options = {},
                    location here = location::current()) {
@@ -232,7 +232,7 @@ auto cross_entropy(const X& logits, const Labels& labels, const Weights& weights
   }
 }
 
-/// As cross_entropy of log-probabilities: -weights[label] · y[label] of each row.
+/// cross_entropy of log-probabilities: -weights[label] · y[label] of each row.
 template <tensor_like X, tensor_like Labels, detail::reduction How = reduce::none_t>
 auto nll(const X& y, const Labels& labels, How how = {}, class_options options = {},
          location here = location::current()) {
@@ -256,9 +256,9 @@ auto nll(const X& y, const Labels& labels, const Weights& weights, How how = {},
   }
 }
 
-/// -(p·t·log σ(x) + (1 - t)·log(1 - σ(x))) of logits x and targets t in [0, 1], without overflow; p, the weight of targets that
-/// are 1, is a number or a tensor and broadcasts to their shape. Floating dtypes; x and t as mse's operands. user_error for a p that
-/// has more.
+/// -(p·t·log σ(x) + (1 - t)·log(1 - σ(x))) of logits x and targets t in [0, 1], without overflow. The weight p of targets equal
+/// to 1 is a number or a tensor that broadcasts to their shape. Floating dtypes; x and t broadcast as in mse. user_error for a
+/// larger p.
 template <tensor_like X, tensor_like T, operand_like P, detail::reduction How = reduce::none_t>
 requires(!detail::reduction<P>) auto binary_cross_entropy(const X& logits, const T& targets, const P& positive_weight,
                                                           How how = {}, location here = location::current()) {
@@ -280,10 +280,10 @@ auto binary_cross_entropy(const X& logits, const T& targets, How how = {}, locat
 }
 
 struct kl_options {
-  bool log_target = false;  ///< the targets are logarithms, too
+  bool log_target = false;  ///< the targets are logarithms too
 };
 
-/// t · (log t - x) of log-probabilities x and probabilities t, 0 where t is. Floating dtypes; x and t as mse's operands.
+/// t · (log t - x) of log-probabilities x and probabilities t, 0 for t = 0. Floating dtypes; x and t broadcast as in mse.
 template <tensor_like X, tensor_like T, detail::reduction How = reduce::none_t>
 auto kl_div(const X& x, const T& targets, How how = {}, kl_options options = {}, location here = location::current()) {
   const location at = here.in("nn::kl_div");
@@ -296,22 +296,22 @@ auto kl_div(const X& x, const T& targets, How how = {}, kl_options options = {},
   });
 }
 
-/// (x - y)². Floating dtypes; x and y broadcast to the shape of one of them: (n, d) stands with (n, d), (1, d), (d) and a tensor of
-/// rank 0. user_error where the shape is neither's: of (n, 1) with (n).
+/// (x - y)². Floating dtypes. x and y broadcast to the shape of one of them: (n, d) fits (n, d), (1, d), (d) and rank 0.
+/// user_error if the common shape is neither's, as of (n, 1) and (n).
 template <tensor_like X, tensor_like Y, detail::reduction How = reduce::none_t>
 auto mse(const X& x, const Y& y, How how = {}, location here = location::current()) {
   const location at = here.in("nn::mse");
   return detail::of_pairs(x, y, how, at, [&](const auto& a, const auto& b) { return square(sub(a, b, at), at); });
 }
-/// |x - y|. Floating dtypes; x and y as mse's.
+/// |x - y|. Floating dtypes; x and y broadcast as in mse.
 template <tensor_like X, tensor_like Y, detail::reduction How = reduce::none_t>
 auto l1(const X& x, const Y& y, How how = {}, location here = location::current()) {
   const location at = here.in("nn::l1");
   return detail::of_pairs(x, y, how, at, [&](const auto& a, const auto& b) { return abs(sub(a, b, at), at); });
 }
 
-/// d² / 2 of d = x - y, beyond |d| = delta its tangent delta · (|d| - delta / 2) (Huber, 1964). Floating dtypes; x and y as mse's.
-/// user_error unless delta is above 0.
+/// d² / 2 of d = x - y. Beyond |d| = delta it continues as the tangent, delta · (|d| - delta / 2) (Huber, 1964). Floating
+/// dtypes; x and y broadcast as in mse. user_error unless delta is above 0.
 template <tensor_like X, tensor_like Y, detail::reduction How = reduce::none_t>
 auto huber(const X& x, const Y& y, How how = {}, double delta = 1, location here = location::current()) {
   const location at = here.in("nn::huber");
@@ -322,7 +322,7 @@ auto huber(const X& x, const Y& y, How how = {}, double delta = 1, location here
     return where(le(size, delta, at), mul(mul(d, d, at), 0.5, at), mul(sub(size, 0.5 * delta, at), delta, at), at);
   });
 }
-/// huber(x, y) / beta with beta as delta; l1(x, y) for 0. user_error for a negative beta.
+/// huber(x, y) / beta with delta = beta; l1(x, y) for beta 0. user_error for a negative beta.
 template <tensor_like X, tensor_like Y, detail::reduction How = reduce::none_t>
 auto smooth_l1(const X& x, const Y& y, How how = {}, double beta = 1, location here = location::current()) {
   const location at = here.in("nn::smooth_l1");
@@ -335,7 +335,7 @@ auto smooth_l1(const X& x, const Y& y, How how = {}, double beta = 1, location h
   });
 }
 
-/// max(margin - t·x, 0) of targets t that are 1 or -1. Floating dtypes; x and t as mse's operands.
+/// max(margin - t·x, 0) for targets t of 1 or -1. Floating dtypes; x and t broadcast as in mse.
 template <tensor_like X, tensor_like T, detail::reduction How = reduce::none_t>
 auto hinge(const X& x, const T& targets, How how = {}, double margin = 1, location here = location::current()) {
   const location at = here.in("nn::hinge");
@@ -343,7 +343,7 @@ auto hinge(const X& x, const T& targets, How how = {}, double margin = 1, locati
     return detail::positive(sub(margin, mul(t, a, at), at), at);
   });
 }
-/// x where the target is 1, max(margin - x, 0) where it is -1. Floating dtypes; x and targets as mse's operands.
+/// x for target 1, max(margin - x, 0) for target -1. Floating dtypes; x and targets broadcast as in mse.
 template <tensor_like X, tensor_like T, detail::reduction How = reduce::none_t>
 auto hinge_embedding(const X& x, const T& targets, How how = {}, double margin = 1,
                      location here = location::current()) {
@@ -370,8 +370,8 @@ auto cosine_similarity(const X& x, const Y& y, double eps = 1e-8, location here 
   }
 }
 
-/// 1 - cosine of the vectors along the last axes where the target is 1, max(cosine - margin, 0) where it is -1; targets have
-/// the extents without the last. Floating dtypes; x and y, and then rows and targets, as mse's operands.
+/// Of vectors along the last axes: 1 - cosine for target 1, max(cosine - margin, 0) for target -1. Targets have the extents
+/// without the last. Floating dtypes; x and y broadcast as in mse, and so do rows and targets.
 template <tensor_like X, tensor_like Y, tensor_like T, detail::reduction How = reduce::none_t>
 auto cosine(const X& x, const Y& y, const T& targets, How how = {}, double margin = 0,
             location here = location::current()) {
@@ -396,11 +396,11 @@ auto cosine(const X& x, const Y& y, const T& targets, How how = {}, double margi
 
 struct triplet_options {
   double margin = 1;
-  bool swap = false;  ///< the nearer of anchor and positive is as far from the negative as counts
+  bool swap = false;  ///< measures the negative's distance from the anchor or the positive, whichever is nearer
 };
 
-/// max(‖a - p‖ - ‖a - n‖ + margin, 0) of anchors, positives and negatives along the last axes; 1e-6 is added to the elements of
-/// differences, so that norms have derivatives. Floating dtypes; the three broadcast to the shape of one of them, else a user_error.
+/// max(‖a - p‖ - ‖a - n‖ + margin, 0) of anchors, positives and negatives along the last axes. Differences have 1e-6 added, so
+/// that norms have derivatives. Floating dtypes. user_error unless the three broadcast to the shape of one of them.
 template <tensor_like A, tensor_like P, tensor_like N, detail::reduction How = reduce::none_t>
 auto triplet(const A& anchor, const P& positive, const N& negative, How how = {}, triplet_options options = {},
              location here = location::current()) {

@@ -75,7 +75,7 @@ void check_channels(const char* op, const X& x, const dim& channels, location at
          at);
 }
 
-/// All axes but 1.
+/// All axes except axis 1.
 template <int Rank>
 constexpr op_shapes::axis_list axes_beside_channels() {
   op_shapes::axis_list all;
@@ -84,7 +84,7 @@ constexpr op_shapes::axis_list axes_beside_channels() {
   return all;
 }
 
-/// y · weight + bias of channels.
+/// y · weight + bias for each channel.
 template <class T, class Y, class Weight, class Bias>
 auto scaled_channels(const Y& y, const Weight& weight, const Bias& bias, location at) {
   constexpr int rank = Y::rank;
@@ -95,7 +95,7 @@ auto scaled_channels(const Y& y, const Weight& weight, const Bias& bias, locatio
 
 }  // namespace detail
 
-/// Normalised over the channels of a group and all places, each item by itself (Wu and He, 2018): x (batch, channels, …).
+/// Normalises each item over the channels of a group and all places (Wu and He, 2018): x (batch, channels, …).
 template <class T>
 struct group_norm {
   tensor<T, 1> weight, bias;
@@ -131,7 +131,7 @@ struct group_norm {
   }
 };
 
-/// Each channel of each item normalised by itself: group_norm with as many groups as channels, without parameters.
+/// Normalises each channel of each item: group_norm with one group for each channel, without parameters.
 struct instance_norm {
   constant eps = 1e-5;
 
@@ -150,7 +150,7 @@ struct instance_norm {
   }
 };
 
-/// Running statistics of batch_norm: no parameters, but an argument that comes back.
+/// Running statistics of batch_norm. They are not parameters: a call takes them as an argument and returns the next ones.
 template <class T>
 struct batch_statistics {
   tensor<T, 1> mean, variance;
@@ -158,11 +158,11 @@ struct batch_statistics {
 
 struct batch_norm_options {
   double eps = 1e-5;
-  double momentum = 0.1;  ///< the share of the batch in what runs
+  double momentum = 0.1;  ///< the share of the batch in the running statistics
 };
 
-/// Each channel normalised over the batch and all places (Ioffe and Szegedy, 2015): x (batch, channels, …). In training by the
-/// batch's mean and variance, which move the running ones; else by these: `auto [y, next] = norm(x, s, nn::training)`.
+/// Normalises each channel over the batch and all places (Ioffe and Szegedy, 2015): x (batch, channels, …). Training uses the
+/// batch's statistics and updates the running ones; inference uses the running ones: `auto [y, next] = norm(x, s, nn::training)`.
 template <class T>
 struct batch_norm {
   tensor<T, 1> weight, bias;
@@ -172,7 +172,7 @@ struct batch_norm {
     detail::check_size("nn::batch_norm", "the number of channels", channels, at);
     return {ones<T>(std::array{channels}, {}, at), zeros<T>(std::array{channels}, {}, at), how.eps, how.momentum};
   }
-  /// What runs before the first batch: mean 0, variance 1, in f32 or f64.
+  /// The running statistics before the first batch: mean 0, variance 1, in f32 or f64.
   auto statistics(location at = location::current()) const {
     using W = sinter::detail::wider_type<T>;
     return batch_statistics<W>{sinter::detail::evaluate(sinter::cast<W>(zeros_like(weight, at), at), at),
@@ -225,7 +225,7 @@ struct batch_norm {
     const auto moved = [&](const auto& running, const auto& now) {
       return sinter::detail::evaluate(add(mul(running, 1 - share, at), mul(now, share, at), at), at);
     };
-    // PyTorch's: what runs is the estimate of the variance of all, of one element the variance itself.
+    // As in PyTorch: the running variance is the unbiased estimate; a single element gives the variance itself.
     const dim rest = count < 2 ? dim(1) : count - 1;
     const auto all = sinter::detail::divided(sinter::detail::multiplied(variance, count, at), rest, at);
     return {X(detail::narrow<T>(add(mul(c.differences(at), a, at), b, at), at)),

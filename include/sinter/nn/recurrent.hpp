@@ -7,7 +7,7 @@
 
 namespace sinter::nn {
 
-/// What an LSTM carries from place to place: (batch, width) each.
+/// The state that an LSTM carries from place to place: (batch, width) each.
 template <class T>
 struct lstm_state {
   tensor<T, 2> h, c;
@@ -15,20 +15,20 @@ struct lstm_state {
 
 namespace detail {
 
-/// Columns i·n to (i + 1)·n of a matrix of `count` such parts.
+/// Part i of `count` equal parts of a matrix's columns.
 template <class X>
 tensor<typename X::value_type, 2> column_part(const X& x, int i, int count, location at) {
   const dim n = x.size(1, at) / dim(count);
   return sinter::slice(x, axis<-1>, n * dim(i), n * dim(i + 1), 1, at);
 }
 
-/// (batch, places, …) and (places, batch, …), one to the other.
+/// Converts between (batch, places, …) and (places, batch, …).
 template <class X>
 tensor<typename X::value_type, 3> places_first(const X& x, location at) {
   return sinter::detail::evaluate(swapaxes<0, 1>(x, at), at);
 }
 
-/// A layer of an input's and a state's map to `gates` parts, uniform within ±1 / √width.
+/// A layer that maps input and state to `gates` parts, uniform within ±1 / √width.
 template <class Layer>
 Layer drawn_gates(const char* op, std::int64_t gates, const key& k, std::int64_t features, std::int64_t width,
                   location at) {
@@ -54,7 +54,7 @@ constexpr bool is_batch_of_sequences() {
 
 }  // namespace detail
 
-/// Long short-term memory (Hochreiter and Schmidhuber, 1997) as PyTorch has it: gates in the order input, forget, cell, output.
+/// PyTorch's long short-term memory (Hochreiter and Schmidhuber, 1997): gates in the order input, forget, cell, output.
 template <class T>
 struct lstm {
   using value_type = T;
@@ -72,7 +72,7 @@ struct lstm {
     return {zero, zero};
   }
 
-  /// One place: what the input's map gave, and the state before it.
+  /// One place: `mapped` is the input after its linear map, `before` the earlier state.
   lstm_state<T> step(const tensor<T, 2>& mapped, const lstm_state<T>& s, location at = location::current()) const {
     const tensor<T, 2> all = sinter::detail::evaluate(add(mapped, hidden(s.h, at), at), at);
     const auto gate = [&](int i) { return sinter::sigmoid(detail::column_part(all, i, 4, at), at); };
@@ -82,7 +82,7 @@ struct lstm {
   }
 
   SINTER_LAYER_CALLS("nn::lstm", "layer(x) or layer(x, state), x a tensor (batch, steps, features)")
-  /// x (batch, places, features): (batch, places, width), and the state behind the last place.
+  /// Maps x (batch, places, features) to (batch, places, width) and the state after the last place.
   template <tensor_like X>
   std::pair<tensor<T, 3>, lstm_state<T>> operator()(const X& x, const lstm_state<T>& s,
                                                     location here = location::current()) const {
@@ -106,7 +106,7 @@ struct lstm {
   }
 };
 
-/// Gated recurrent units (Cho et al., 2014) as PyTorch has them: gates in the order reset, update, new.
+/// PyTorch's gated recurrent units (Cho et al., 2014): gates in the order reset, update, new.
 template <class T>
 struct gru {
   using value_type = T;
@@ -134,7 +134,7 @@ struct gru {
   }
 
   SINTER_LAYER_CALLS("nn::gru", "layer(x) or layer(x, h), x a tensor (batch, steps, features)")
-  /// x (batch, places, features): (batch, places, width), and the state behind the last place.
+  /// Maps x (batch, places, features) to (batch, places, width) and the state after the last place.
   template <tensor_like X>
   std::pair<tensor<T, 3>, tensor<T, 2>> operator()(const X& x, const tensor<T, 2>& h,
                                                    location here = location::current()) const {

@@ -49,7 +49,7 @@ inline std::string summary_table(const std::vector<summary_row>& rows) {
 
 }  // namespace detail
 
-/// A line for each tensor of a tree: its path, dtype and shape, and number of elements; their sums behind it.
+/// One line for each tensor of a tree: path, dtype, shape and number of elements. The last line has their sums.
 template <class Tree>
 std::string summary(const Tree& tree) {
   std::vector<detail::summary_row> rows;

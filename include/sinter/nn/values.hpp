@@ -1,4 +1,4 @@
-// nn/values.hpp: what layers hold beside tensors: numbers that are configuration, and whether a network is trained.
+// nn/values.hpp: non-tensor members of layers: configuration, and the mode of a network.
 #pragma once
 
 #include <bit>
@@ -10,8 +10,8 @@ namespace sinter {
 
 namespace nn {
 
-/// A number of a layer that is none of its parameters, as an epsilon: compiled functions compare it as they do an integer, and
-/// gradients and optimizers leave it alone. Made of a number and read as one.
+/// A floating number of a layer that is not a parameter, such as an epsilon. Compiled functions guard it by value; gradients
+/// and optimizers leave it alone. Converts from and to `double`.
 class constant {
  public:
   constexpr constant(double x = 0) : bits_(std::bit_cast<std::uint64_t>(x)) {}
@@ -29,7 +29,7 @@ class constant {
     return {};                                                 \
   }
 
-/// What layers do that differ in training, such as batch_norm.
+/// The mode of layers that behave differently in training, such as batch_norm.
 enum class mode { training, inference };
 inline constexpr mode training = mode::training, inference = mode::inference;
 
@@ -42,7 +42,7 @@ namespace nn::detail {
 
 using namespace sinter::detail;
 
-/// The first extents of a shape, then others, of which one may be -1.
+/// The first extents of a shape, then others, one of which may be -1.
 template <std::size_t R, std::size_t N, std::size_t M>
 std::array<dim, R> extents_with(const std::array<dim, N>& first, const std::array<dim, M>& more) {
   static_assert(R >= M && R - M <= N);
@@ -59,7 +59,7 @@ inline void check_size(const char* op, const char* what, std::int64_t n, locatio
   if (n < 1) fail_size(op, what, n, at);
 }
 
-/// A number a channel beside tensors of Rank axes, whose channels are axis 1: (c, 1, …).
+/// One number for each channel, shaped (c, 1, …) to broadcast against tensors of Rank axes with channels on axis 1.
 template <int Rank, class T>
 auto per_channel(const tensor<T, 1>& x, location at) {
   std::array<dim, Rank - 1> extents;
@@ -67,7 +67,7 @@ auto per_channel(const tensor<T, 1>& x, location at) {
   extents[0] = x.size(0, at);
   return reshape(x, extents, at);
 }
-/// user_error, of at.op, unless there is a number of a bias for each place of an axis of x.
+/// user_error, of at.op, unless the bias has one number for each place of an axis of x.
 template <class X, class Bias>
 void check_bias(const X& x, int axis, const Bias& bias, location at) {
   if (bias.size(0, at) != x.size(axis, at))
@@ -84,7 +84,7 @@ X shifted_channels(const X& x, const Bias& bias, location at) {
   return sinter::detail::evaluate(add(x, per_channel<X::rank>(bias, at), at), at);
 }
 
-/// x + bias along the last axis, where there is one.
+/// x + bias along the last axis, or x without a bias.
 template <class X, class Bias>
 auto with_bias(const X& x, const Bias& bias, location at) {
   const auto y = sinter::detail::evaluate(x, at);
