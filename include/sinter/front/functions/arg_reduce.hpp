@@ -10,13 +10,13 @@
 
 namespace sinter::detail {
 
-/// Whether x is more extreme than y, as NaN is.
+/// Whether x is more extreme than y; NaN is more extreme than any number.
 template <ir::op C, class V>
 bool exceeds(V x, V y) {
   return y == y && !(C == ir::op::maximum ? x <= y : x >= y);
 }
 
-/// Takes n columns of some rows into the first extreme of each: its value, and its row's number, from `number` on.
+/// Merges a row of n columns into the first extreme of each column: its value and its row's number. Rows count from `number`.
 template <ir::op C, class T, class V, class W, class Set = simd::instruction_set>
 void first_extremes(const T* x, std::int64_t rows, std::int64_t n, std::int64_t number, V* value, W* where) {
   std::int64_t j = 0;
@@ -59,7 +59,7 @@ std::int64_t first_extreme(const T* x, std::int64_t n) {
   return best;
 }
 
-/// The index of the first vector of n elements that has `value` or a NaN; n less a rest where none has.
+/// The start of the first vector that holds `value` or a NaN; n without its remainder if there is none.
 template <class T, class Set = simd::instruction_set>
 std::int64_t vector_with(const T* x, std::int64_t n, T value) {
   using vector = simd::vec<lane<T>>;
@@ -72,7 +72,7 @@ std::int64_t vector_with(const T* x, std::int64_t n, T value) {
   return i;
 }
 
-/// The position of the first extreme of T; NaN is extreme.
+/// The index of the first extreme of T; NaN is extreme.
 template <ir::op C, class T, class Set = simd::instruction_set>
 struct extreme_reduction : block_source<T> {
   using V = compute_type<T>;
@@ -122,7 +122,7 @@ struct extreme_reduction : block_source<T> {
   }
 };
 
-/// The index of the first extreme along one axis, or in row-major order over all: a loop over the host's tensors.
+/// The index of the first extreme along one axis, or in row-major order over all: a loop over tensors on the host.
 template <class Name, ir::op Combiner, op_shapes::axis_list Axes, bool Keep, class X>
 auto arg_reduce(const X& x, location at) {
   using T = typename X::value_type;

@@ -1,4 +1,4 @@
-// front/functions/arrange.hpp: what NumPy has to rearrange and to build matrices with: roll, repeat, diagonals, grids, products of indices.
+// front/functions/arrange.hpp: NumPy's functions that rearrange elements and build matrices: roll, repeat, diagonals, grids, kron.
 #pragma once
 
 #include <array>
@@ -20,19 +20,19 @@ namespace sinter {
 
 namespace detail {
 
-/// y, which may be a view of x: outside of a trace with elements of its own.
+/// y, which may be a view of x. Outside a trace the result has elements of its own.
 SINTER_API handle unshared(const handle& y, const handle& x, location at);
-/// x moved by `shift` along an axis: what leaves at one end comes in at the other.
+/// x moved by `shift` along an axis: elements that leave at one end come in at the other.
 SINTER_API handle rolled(const handle& x, int axis, std::int64_t shift, location at);
-/// Each element `times` times in a row along an axis.
+/// Each element repeated `times` times along an axis.
 SINTER_API handle repeated(const handle& x, int axis, std::int64_t times, location at);
 /// Diagonal k of axes i and j, as the last axis.
 SINTER_API handle diagonal_of(const handle& x, int i, int j, std::int64_t k, location at);
 /// A vector along axis `place` of the extents. A view.
 SINTER_API handle grid_axis(const handle& x, int place, const dims& extents, location at);
-/// x as the i-th operand of kron: its axes, each with an axis of extent 1 behind it (i = 0) or before it.
+/// x as the i-th operand of kron: an axis of extent 1 follows (i = 0) or precedes each of its axes.
 SINTER_API handle spread_axes(const handle& x, int rank, bool before, location at);
-/// The matrices one behind the other on the diagonal.
+/// The matrices, one after another on the diagonal.
 SINTER_API handle diagonal_blocks(std::span<const handle> parts, location at);
 
 /// Row-major pairs (row, column) with column - row <= k, or >= k.
@@ -70,7 +70,7 @@ consteval op_shapes::axis_list moved_axes() {
 
 }  // namespace detail
 
-/// x with its elements moved by `shift` along the axes, round at the ends; without an axis as if it were flat. Copies.
+/// x with its elements rotated by `shift` along the axes; without an axis, along x in row-major order. Copies.
 template <tensor_like X, int A, int... More>
 auto roll(const X& x, std::int64_t shift, axis_t<A, More...>, location here = location::current()) {
   const location at = here.in("roll");
@@ -87,7 +87,7 @@ auto roll(const X& x, std::int64_t shift, location here = location::current()) {
   return detail::typed<typename X::value_type, X::static_shape>(detail::views::reshape(flat, h.extents, at), at);
 }
 
-/// Each element of x `times` times in a row along an axis, or of x as one axis. user_error for a negative number. Copies.
+/// Each element of x repeated `times` times along an axis, or along x as one axis. user_error for a negative number. Copies.
 template <tensor_like X, int A>
 auto repeat(const X& x, std::int64_t times, axis_t<A>, location here = location::current()) {
   const location at = here.in("repeat");
@@ -126,7 +126,7 @@ auto trace_of(const X& x, std::int64_t k = 0, location at = location::current())
   else return diagonal<I, J>(x, k, at);
 }
 
-/// Of a vector the matrix with x on its diagonal k and 0 elsewhere; of a matrix its diagonal k.
+/// For a vector, the matrix with x on its diagonal k and 0 elsewhere; for a matrix, its diagonal k.
 template <tensor_like X>
 auto diag(const X& x, std::int64_t k = 0, location here = location::current()) {
   static_assert(X::rank == 1 || X::rank == 2,
@@ -148,13 +148,13 @@ auto diag(const X& x, std::int64_t k = 0, location here = location::current()) {
   }
 }
 
-/// x[i]·y[j] of all pairs, x and y as one axis each. Numbers; lazy.
+/// x[i]·y[j] for all pairs; x and y count as one axis each. Numbers; lazy.
 template <tensor_like X, tensor_like Y>
 auto outer(const X& x, const Y& y, location at = location::current()) {
   return mul(expand_dims<1>(flatten(x, at), at), expand_dims<0>(flatten(y, at), at), at);
 }
 
-/// Each element of x times y, as blocks of one tensor (Kronecker); of fewer axes is as with leading ones of extent 1. Numbers.
+/// Kronecker product: each element of x times y, as blocks of one tensor. Missing leading axes count as extent 1. Numbers.
 template <tensor_like X, tensor_like Y>
 auto kron(const X& x, const Y& y, location here = location::current()) {
   constexpr int rank = X::rank > Y::rank ? X::rank : Y::rank;
@@ -176,7 +176,7 @@ auto kron(const X& x, const Y& y, location here = location::current()) {
   }
 }
 
-/// How meshgrid orders its axes: `xy`, the first vector along the second axis, or `ij`, each along its own.
+/// The order of meshgrid's axes. `xy` puts the first vector along the second axis, `ij` puts each vector along its own axis.
 enum class indexing : std::uint8_t { xy, ij };
 
 namespace detail {
@@ -220,7 +220,7 @@ auto block_diag_of(location at, const X& x, const More&... more) {
 template <class X>
 concept given_or_not = tensor_like<X> || is_absent<X>;
 
-/// f(operands...) of those that were given.
+/// f(operands...), without the operands that were not given.
 template <class F, class X, class... More>
 auto of_given(const F& f, const X& x, const More&... more) {
   constexpr std::size_t count = 1 + (std::size_t(tensor_like<More>) + ... + 0);
@@ -233,8 +233,8 @@ auto of_given(const F& f, const X& x, const More&... more) {
 
 }  // namespace detail
 
-/// A tuple of tensors: each vector along an axis of its own, repeated along those of the others: meshgrid(x, y),
-/// meshgrid<indexing::ij>(x, y, z). Two to four of any dtypes. Views.
+/// A tuple of tensors: each vector along an axis of its own, repeated along the other axes: meshgrid(x, y),
+/// meshgrid<indexing::ij>(x, y, z). Two to four vectors of any dtypes. Views.
 template <indexing How = indexing::xy, tensor_like A, tensor_like B, detail::given_or_not C = detail::absent,
           detail::given_or_not D = detail::absent>
 auto meshgrid(const A& a, const B& b, const C& c = {}, const D& d = {}, location at = location::current()) {
@@ -242,7 +242,7 @@ auto meshgrid(const A& a, const B& b, const C& c = {}, const D& d = {}, location
                           a, b, c, d);
 }
 
-/// The matrices one behind the other on the diagonal, 0 elsewhere. One to six of one dtype. Copies.
+/// The matrices, one after another on the diagonal, and 0 elsewhere. One to six of one dtype. Copies.
 template <tensor_like A, detail::given_or_not B = detail::absent, detail::given_or_not C = detail::absent,
           detail::given_or_not D = detail::absent, detail::given_or_not E = detail::absent,
           detail::given_or_not F = detail::absent>
@@ -252,7 +252,7 @@ auto block_diag(const A& a, const B& b = {}, const C& c = {}, const D& d = {}, c
                           b, c, d, e, f);
 }
 
-/// x with the axes From at the places To of the result, the others in their order: moveaxis(x, axis<0, 1>, axis<-1, -2>). A view.
+/// Moves the axes From to the places To of the result, and keeps the order of the others: moveaxis(x, axis<0, 1>, axis<-1, -2>). A view.
 template <tensor_like X, int... From, int... To>
 auto moveaxis(const X& x, axis_t<From...>, axis_t<To...>, location here = location::current()) {
   using name = detail::named::moveaxis;
@@ -287,7 +287,7 @@ auto diff(const X& x, std::int64_t times, axis_t<A>, location at = location::cur
   return diff<A>(x, times, at);
 }
 
-/// The rows and the columns of the elements on and below diagonal k of an n × m matrix, n × n by default, in row-major order.
+/// The rows and the columns of the elements on and below diagonal k of an n × m matrix (default n × n), in row-major order.
 /// user_error for negative extents.
 template <std::integral N>
 std::array<tensor<std::int64_t, 1>, 2> tril_indices(N n, std::int64_t k = 0, std::int64_t m = -1,
@@ -295,7 +295,7 @@ std::array<tensor<std::int64_t, 1>, 2> tril_indices(N n, std::int64_t k = 0, std
   const auto p = detail::triangle("tril_indices", true, n, k, m == -1 ? std::int64_t(n) : m, at);
   return {from_span(p.rows, detail::target(), at), from_span(p.columns, detail::target(), at)};
 }
-/// As tril_indices, on and above the diagonal.
+/// As tril_indices, but on and above the diagonal.
 template <std::integral N>
 std::array<tensor<std::int64_t, 1>, 2> triu_indices(N n, std::int64_t k = 0, std::int64_t m = -1,
                                                     location at = location::current()) {
@@ -303,7 +303,7 @@ std::array<tensor<std::int64_t, 1>, 2> triu_indices(N n, std::int64_t k = 0, std
   return {from_span(p.rows, detail::target(), at), from_span(p.columns, detail::target(), at)};
 }
 
-/// x turned by Quarters · 90° from axis I towards axis J, the first two by default: rot90<-1>(x). A view.
+/// x rotated by Quarters · 90° from axis I towards axis J, by default the first two: rot90<-1>(x). A view.
 template <int Quarters = 1, int I = 0, int J = 1, tensor_like X>
 auto rot90(const X& x, location here = location::current()) {
   constexpr bool enough = X::rank >= 2;
@@ -323,7 +323,7 @@ auto rot90(const X& x, location here = location::current()) {
 
 namespace detail {
 
-/// The sums of products of differences from the means of rows, over n - ddof, or over 0 when that is less.
+/// The sums of products of the rows' deviations from their means, divided by n - ddof, or by 0 if that is negative.
 template <class X>
 auto covariance(const X& x, int ddof, location at) {
   constexpr auto last = op_shapes::normalize({-1}, X::rank);
@@ -343,7 +343,7 @@ constexpr bool takes_variables() {
 
 }  // namespace detail
 
-/// The covariances of the rows of a matrix, a variable each, divided by n - ddof; of a vector its variance. Floating dtypes.
+/// The covariances of a matrix's rows, each of which is a variable, divided by n - ddof; for a vector, its variance. Floating dtypes.
 template <tensor_like X>
 auto cov(const X& x, int ddof = 1, location here = location::current()) {
   if constexpr (detail::takes_variables<detail::named::cov, X>())
@@ -351,8 +351,8 @@ auto cov(const X& x, int ddof = 1, location here = location::current()) {
   else return x;
 }
 
-/// The correlations of the rows of a matrix, a variable each, limited to [-1, 1]; of a vector 1. NaN beside a variable that does
-/// not vary. Floating dtypes.
+/// The correlations of a matrix's rows, each of which is a variable, limited to [-1, 1]; for a vector, 1. A constant variable has
+/// NaN. Floating dtypes.
 template <tensor_like X>
 auto corrcoef(const X& x, location here = location::current()) {
   if constexpr (!detail::takes_variables<detail::named::corrcoef, X>()) {
@@ -374,7 +374,7 @@ auto corrcoef(const X& x, location here = location::current()) {
   }
 }
 
-/// The first half of x along an axis, the last by default, times σ of the second (Dauphin et al., 2017). Floating dtypes.
+/// The first half of x along an axis, by default the last, times σ of the second half (Dauphin et al., 2017). Floating dtypes.
 /// user_error for an odd extent.
 template <int Axis = -1, tensor_like X>
 auto glu(const X& x, location here = location::current()) {
@@ -397,8 +397,8 @@ auto glu(const X& x, axis_t<A>, location at = location::current()) {
   return glu<A>(x, at);
 }
 
-/// log of the running sums of exp(x) along an axis, the last by default, each relative to its own largest element: no overflow.
-/// Floating dtypes. In a number of steps that grows with the logarithm of the extent, for which a trace is.
+/// log of the running sums of exp(x) along an axis, by default the last. Each sum is relative to its own largest element, so it does
+/// not overflow. Floating dtypes. The number of steps grows with the logarithm of the extent, and a trace is for one number of steps.
 template <int Axis = -1, tensor_like X>
 auto logcumsumexp(const X& x, location here = location::current()) {
   if constexpr (!detail::takes_floats<detail::named::logcumsumexp, X>()) {
@@ -426,7 +426,7 @@ auto logcumsumexp(const X& x, axis_t<A>, location at = location::current()) {
 
 }  // namespace sinter
 
-// Header-only: whoever sees the declarations has the definitions as well.
+// Header-only: the declarations come with their definitions.
 #if !defined(SINTER_COMPILED)
 #include "arrange_rules.hpp"
 #endif

@@ -1,4 +1,4 @@
-// front/functions/arrange_rules.hpp: rearranging handles by views, copies and joins; compiled once.
+// front/functions/arrange_rules.hpp: rearranges handles by views, copies and joins; compiled once.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace sinter::detail {
 
-/// y, which may be a view of x: outside of a trace with elements of its own.
+/// y, which may be a view of x. Outside a trace the result has elements of its own.
 SINTER_API handle unshared(const handle& y, const handle& x, location at) {
   if (tracing()) return y;
   bool shared = y.data == x.data;

@@ -1,4 +1,4 @@
-// front/functions/attention.hpp: attention as products, masks and a softmax; caches; what changes its scores; places as angles.
+// front/functions/attention.hpp: attention as products, masks and a softmax; its caches, its options, and rotary encoding of places.
 #pragma once
 
 #include <cmath>
@@ -33,7 +33,7 @@ struct scaled_t {
 };
 struct no_option {};
 
-/// Which option a type is; -1: none.
+/// The option of a type; -1: not an option.
 template <class O>
 inline constexpr int attention_option = -1;
 template <>
@@ -51,29 +51,29 @@ inline constexpr int attention_option<scaled_t> = 5;
 
 }  // namespace detail
 
-/// attention: a query sees the keys at its place and before. The last query is at the place of the last key.
+/// attention: a query sees the keys up to its own place. The last query is at the place of the last key.
 inline constexpr detail::causal_t causal{};
-/// attention: a query sees W keys, its place the last of them; without `causal` also the W - 1 behind.
+/// attention: a query sees W keys, up to its own place; without `causal` it also sees the W - 1 keys after it.
 template <std::int64_t W>
 inline constexpr detail::sliding_t<W> sliding{};
-/// attention: f(score, batch, head, i, j) in place of each score. Its arguments are tensors that broadcast against one
-/// another: the scores, and numbers of the batch, the head of the query, and the places of query and key.
+/// attention: replaces each score by f(score, batch, head, i, j). The arguments are tensors that broadcast against one another:
+/// the scores, and the numbers of the batch, of the query's head, and of the places of query and key.
 template <class F>
 constexpr auto scored(F f) {
   return detail::scored_t<F>{std::move(f)};
 }
-/// attention: only keys for which the mask is true count: a bool tensor that broadcasts to (…, heads, queries, keys), or a function
-/// f(batch, head, i, j) of such numbers as those of `scored`.
+/// attention: only keys with a true mask count. The mask is a bool tensor that broadcasts to (…, heads, queries, keys), or a
+/// function f(batch, head, i, j) of the same numbers as in `scored`.
 template <class M>
 constexpr auto masked(M mask) {
   return detail::masked_t<M>{std::move(mask)};
 }
-/// attention: scores are multiplied by this, in place of 1 / sqrt(extent of a query).
+/// attention: multiplies scores by this number instead of 1 / sqrt(extent of a query).
 constexpr auto scaled(double by) { return detail::scaled_t{by}; }
 
 namespace detail {
 
-/// A mask is a function, or a bool tensor of no more axes than the scores.
+/// A mask is a function, or a bool tensor with at most the axes of the scores.
 template <class O, int Rank>
 inline constexpr bool is_mask = true;
 template <tensor_like M, int Rank>
@@ -101,7 +101,7 @@ constexpr bool check_options() {
   return known && once && masks;
 }
 
-/// Whether static extents say that two axes differ.
+/// Whether static extents show that two axes differ.
 constexpr bool differ(const dims& a, int i, const dims& b, int j) { return a[i] != dyn && b[j] != dyn && a[i] != b[j]; }
 
 template <class Q, class K, class V>
@@ -134,7 +134,7 @@ constexpr bool check_attention() {
   }
 }
 
-/// What run-time extents are refused.
+/// user_error for run-time extents that do not fit.
 inline void check_attention(const dims& q, const dims& k, const dims& v, location at) {
   const auto refuse = [&](const char* why) {
     fail("attention", std::string(why) + ": q is " + text::shape(q) + ", k " + text::shape(k) + ", v " + text::shape(v),
@@ -151,7 +151,7 @@ inline void check_attention(const dims& q, const dims& k, const dims& v, locatio
     refuse("the heads of q are no multiple of those of k");
 }
 
-/// One attention: extents, and the places of its scores.
+/// One attention: its extents, and the places of its scores.
 template <int Rank>
 struct attention_places {
   using index = index_leaf<std::int64_t, dims(Rank)>;
@@ -159,7 +159,7 @@ struct attention_places {
 
   dim queries() const { return q[Rank - 2]; }
   dim keys() const { return k[Rank - 2]; }
-  /// The heads of k, and queries of all heads that share one.
+  /// Extents with k's heads; the queries of all heads that share a key head lie along one axis.
   dims grouped(dim last) const {
     dims to = q;
     to[Rank - 1] = last;
@@ -194,7 +194,7 @@ struct attention_places {
   }
 };
 
-/// The first option of a kind; no_option where there is none.
+/// The first option of a kind, or no_option.
 template <int Which, class... O>
 const auto& option_of(const O&... options) {
   static constexpr no_option none{};
@@ -210,7 +210,7 @@ const auto& option_of(const O&... options) {
 template <class O>
 inline constexpr bool is_given = !std::is_same_v<O, no_option>;
 
-/// Both conditions, of which one or both may not be there.
+/// Both conditions; either may be absent.
 template <class A, class B>
 auto both(const A& a, const B& b, location at) {
   if constexpr (!is_given<A>) return b;
@@ -218,7 +218,7 @@ auto both(const A& a, const B& b, location at) {
   else return bit_and(a, b, at);
 }
 
-/// What sees what by the options: a bool expression, or no_option. `place`: of a query among the keys.
+/// The keys that each query sees, as a bool expression, or no_option. `place` is a query's place among the keys.
 template <class Causal, class Sliding, class Masked, class Place, int Rank>
 auto attention_mask(const Causal&, const Sliding&, const Masked& masked, const attention_places<Rank>& p,
                     const Place& place, location at) {
@@ -249,7 +249,7 @@ auto attention_mask(const Causal&, const Sliding&, const Masked& masked, const a
   return both(both(before, near(Sliding{}), at), chosen(), at);
 }
 
-/// exp(s - max) / sum along the last axis where the mask holds, 0 elsewhere and in rows that see nothing.
+/// exp(s - max) / sum along the last axis where the mask holds; 0 elsewhere, and in rows whose query sees no key.
 template <class S, class Mask>
 auto masked_softmax(const S& s, const Mask& mask, location at) {
   constexpr auto axes = op_shapes::normalize({-1}, S::rank);
@@ -265,7 +265,7 @@ auto masked_softmax(const S& s, const Mask& mask, location at) {
   return mul(e, detail::evaluate(div(1, where(eq(total, T(0), at), T(1), total, at), at), at), at);
 }
 
-/// user_error for what does not broadcast to the scores.
+/// user_error for an operand that does not broadcast to the scores.
 template <class X>
 void check_scores(const char* what, const X& x, const dims& scores, location at) {
   if constexpr (is_given<X>) {
@@ -278,7 +278,7 @@ void check_scores(const char* what, const X& x, const dims& scores, location at)
   }
 }
 
-/// `length`: how many keys there are, a rank-0 tensor; no_option: all.
+/// `length`: the number of keys, a rank-0 tensor; no_option: all.
 template <class Q, class K, class V, class Length, class... O>
 auto attention_of(const Q& q, const K& k, const V& v, const Length& length, location at, const O&... options) {
   constexpr int r = Q::rank;
@@ -340,11 +340,11 @@ auto attention_of(const Q& q, const K& k, const V& v, const Length& length, loca
 
 }  // namespace detail
 
-/// softmax(q kᵀ / sqrt(features)) v (Vaswani et al., 2017), rows of features being the last axes: q (…, heads, queries, features),
-/// k (…, key heads, keys, features), v (…, key heads, keys, values) give (…, heads, queries, values). Queries of
-/// heads / key heads successive heads share keys (Ainslie et al., 2023). Rank 2 has no heads. Then, in any order: `causal`,
-/// `sliding<W>`, `scored(f)`, `masked(f or tensor)`, `scaled(number)`. A query that sees no key gets 0. One floating dtype; scores
-/// of f16 and bf16 are normalised in f32. user_error where extents do not fit.
+/// softmax(q kᵀ / sqrt(features)) v (Vaswani et al., 2017). Extents: q (…, heads, queries, features), k (…, key heads, keys,
+/// features), v (…, key heads, keys, values); the result has (…, heads, queries, values). Queries of heads / key heads
+/// successive heads share keys (Ainslie et al., 2023). Rank 2 has no heads. Options follow in any order: `causal`, `sliding<W>`,
+/// `scored(f)`, `masked(f or tensor)`, `scaled(number)`. A query that sees no key gets 0. One floating dtype; scores of f16 and
+/// bf16 are normalised in f32. user_error for extents that do not fit.
 template <tensor_like Q, tensor_like K, tensor_like V, class A = detail::no_option, class B = detail::no_option,
           class C = detail::no_option, class D = detail::no_option, class E = detail::no_option>
 auto attention(const Q& q, const K& k, const V& v, const A& a = {}, const B& b = {}, const C& c = {}, const D& d = {},
@@ -357,16 +357,16 @@ auto attention(const Q& q, const K& k, const V& v, const A& a = {}, const B& b =
   }
 }
 
-/// Keys and values of places seen so far, of which there are `length`, at most the capacity: tensors (…, heads, capacity, features)
-/// with room for more. A tree: it goes through compiled functions, where append writes into it if it is donated.
+/// Keys and values of the `length` places seen so far, in tensors (…, heads, capacity, features) with room for more. A cache is a
+/// tree: it passes through compiled functions, and append writes into it if it is donated.
 template <element T, int Rank = 4>
 struct attention_cache {
   tensor<T, Rank> k, v;
   tensor<std::int64_t, 0> length;
 };
 
-/// An empty cache of these extents, places last but one: make_attention_cache<float>({batch, heads, capacity, features}). `values`:
-/// the extent of v's last axis, by default k's. user_error for a negative extent.
+/// An empty cache of these extents, with places on the last axis but one: make_attention_cache<float>({batch, heads, capacity,
+/// features}). `values`: the extent of v's last axis, by default k's. user_error for a negative extent.
 template <element T, std::size_t R>
 requires(R >= 2) attention_cache<T, int(R)> make_attention_cache(const dim (&extents)[R], dim values = -1,
                                                                  detail::target where = {},
@@ -392,7 +392,7 @@ constexpr bool fits_cache() {
   return fits;
 }
 
-/// `all` with x at the places from `length` on.
+/// `all` with x written at the places from `length` on.
 template <class T, int Rank, class X>
 tensor<T, Rank> appended(const tensor<T, Rank>& all, const X& x, const tensor<std::int64_t, 0>& length,
                          const char* name, location at) {
@@ -412,9 +412,9 @@ tensor<T, Rank> appended(const tensor<T, Rank>& all, const X& x, const tensor<st
 
 }  // namespace detail
 
-/// The cache with keys and values of some places more, k and v (…, heads, places, features). user_error where other extents differ, and
-/// eagerly where there is no room. In a trace, where the length is not known, what there is no room for stands in the last places, and
-/// the length is the capacity: compare them before.
+/// The cache with keys and values of further places, k and v (…, heads, places, features). user_error for other extents, and
+/// eagerly without enough room. A trace does not know the length: without enough room the new places replace the last ones, and
+/// the length becomes the capacity. Compare the two before the call.
 template <element T, int Rank, tensor_like K, tensor_like V>
 attention_cache<T, Rank> append(const attention_cache<T, Rank>& cache, const K& k, const V& v,
                                 location here = location::current()) {
@@ -441,7 +441,7 @@ attention_cache<T, Rank> append(const attention_cache<T, Rank>& cache, const K& 
   }
 }
 
-/// attention of queries, the last of which is at the last place of the cache: keys that are not there yet are not seen.
+/// attention of queries, the last of which is at the cache's last place. Places beyond `length` are not seen.
 template <tensor_like Q, element T, int Rank, class A = detail::no_option, class B = detail::no_option,
           class C = detail::no_option, class D = detail::no_option, class E = detail::no_option>
 auto attention(const Q& q, const attention_cache<T, Rank>& cache, const A& a = {}, const B& b = {}, const C& c = {},
@@ -457,7 +457,7 @@ auto attention(const Q& q, const attention_cache<T, Rank>& cache, const A& a = {
 
 struct rotary_options {
   double base = 10000;
-  bool interleaved = false;  ///< pairs are neighbours; else the first half goes with the second
+  bool interleaved = false;  ///< pairs are neighbours; otherwise the first half pairs with the second
 };
 
 namespace detail {
@@ -516,15 +516,15 @@ auto turned(const X& x, const P& positions, const rotary_options& how, location 
 
 }  // namespace detail
 
-/// Pairs of features turned by their place · base^(-2i / features) (Su et al., 2021): x (…, places, features), positions integers that
-/// broadcast to its extents but the last. Floating dtypes; angles are in f64. user_error for an odd extent of features, and for
-/// positions of other extents.
+/// Rotates pairs of features by their place · base^(-2i / features) (Su et al., 2021): x (…, places, features). Positions are
+/// integers that broadcast to x's extents without the last. Floating dtypes; angles are in f64. user_error for an odd number of
+/// features, and for positions of other extents.
 template <tensor_like X, tensor_like P>
 auto rotary(const X& x, const P& positions, const rotary_options& how = {}, location where = location::current()) {
   if constexpr (detail::check_rotary<X, P>()) return detail::turned(x, positions, how, where.in("rotary"));
   else return x;
 }
-/// The same at places 0, 1, ….
+/// Rotates pairs of features by the places 0, 1, … of x, as rotary(x, positions) does.
 template <tensor_like X>
 auto rotary(const X& x, const rotary_options& how = {}, location where = location::current()) {
   using places = detail::index_leaf<std::int64_t, dims{dyn}>;
@@ -533,7 +533,7 @@ auto rotary(const X& x, const rotary_options& how = {}, location where = locatio
   else return x;
 }
 
-/// For `scored`: each head's slope times how far a key lies before its query is taken off the scores (Press et al., 2022).
+/// For `scored`: subtracts each head's slope times the distance from key to query (Press et al., 2022).
 inline auto alibi(std::int64_t heads) {
   std::int64_t even = 1;
   while (even * 2 <= heads) even *= 2;

@@ -12,7 +12,7 @@ namespace sinter {
 
 namespace detail {
 
-/// What products round f32 operands to on this thread; f32 leaves them alone.
+/// The dtype to which products round f32 operands on this thread; f32 leaves them unchanged.
 inline constinit thread_local dtype product_dtype = dtype::f32;
 
 class product_dtype_scope {
@@ -45,10 +45,10 @@ class autocasting {
 
 }  // namespace detail
 
-/// The function that does what fn does with the products (matmul, einsum) of f32 tensors in 16 bits: operands are rounded to
-/// T, sums are kept in f32, results are stored in T and seen as f32. Reductions, norms, softmax, losses and pointwise functions
-/// stay in f32, so do products of other dtypes. Derivatives follow: a product's cotangents are products in T. It holds for
-/// everything that fn calls on this thread, inside compile() and value_and_grad and around them; autocast<float> takes it back.
+/// A function that calls fn with 16-bit products (matmul, einsum) of f32 tensors. Operands are rounded to T, sums are kept in f32,
+/// and results are stored in T and read as f32. Reductions, norms, softmax, losses, pointwise functions and products of other
+/// dtypes are unchanged. Derivatives follow: a product's cotangents are products in T. autocast applies to everything that fn calls
+/// on this thread, inside and around compile() and value_and_grad; autocast<float> turns it off.
 // clang-format off
 template <element T, class F>
 auto autocast(F&& fn, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }

@@ -1,4 +1,4 @@
-// front/functions/bounded.hpp: how many elements a result has where values say so, and what fills it.
+// front/functions/bounded.hpp: the bound and the fill of results whose size depends on values.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace sinter {
 
-/// What fills a result's places that are too many, if anything was given; user_error for a number that T cannot hold.
+/// The optional fill of surplus places; user_error for a number that T cannot hold.
 template <class T>
 struct fill_value {
   bool given = false;
@@ -22,8 +22,8 @@ struct fill_value {
   }
 };
 
-/// Of functions whose results have as many elements as the values say: `{.size = n}` takes the first n of them, or adds some that
-/// are `fill`. Without a size the count is read, which while compiling ends the graph so far, as item() does.
+/// For functions whose result size depends on values: `{.size = n}` keeps the first n elements, or appends `fill` up to n.
+/// Without a size the count is read; in a compiled function this ends the graph, as item() does.
 template <class T>
 struct bounded {
   std::optional<dim> size = {};

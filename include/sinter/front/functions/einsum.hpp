@@ -27,7 +27,7 @@ consteval einsum_rules::notation parsed() {
   return n;
 }
 
-/// Where each of `wanted` is in `from`.
+/// The place of each of `wanted` in `from`.
 constexpr op_shapes::axis_list places(const labels& wanted, const labels& from) {
   op_shapes::axis_list p;
   for (char c : wanted) p.at[p.count++] = from.find(c);
@@ -59,7 +59,7 @@ auto sum_labels(const X& x, location at) {
   else return sum_over<places(Dropped, From).sorted(), false>(x, at);
 }
 
-/// x with Gap axes of extent 1 before axis Split and After ones at the end: two operands so spaced multiply pointwise.
+/// x with Gap axes of extent 1 before axis Split, and After such axes at the end. Two operands spaced like this multiply pointwise.
 template <int Split, int Gap, int After, class X>
 auto spaced(const X& x, location at) {
   const handle h = untyped(x, at);
@@ -81,7 +81,7 @@ auto lowered(const X& x, location at) {
   }
 }
 
-/// The product of two operands, each with no label of its own to sum, as (batch, rows, cols).
+/// The product of two operands, neither of which has a label of its own to sum, as (batch, rows, cols).
 template <einsum_rules::contraction C, labels La, labels Lb, class A, class B>
 auto multiply_labels(const A& a, const B& b, location at) {
   using T = element_of<A>;
@@ -122,7 +122,7 @@ auto contract(location at, const A& a) {
   return reorder<without(La, without(La, N.result)), N.result>(summed, at);
 }
 
-/// Multiplies the operands from left to right, summing each label as soon as no later operand has it.
+/// Multiplies the operands from left to right, and sums each label as soon as no later operand has it.
 template <einsum_rules::notation N, int Next, labels La, class A, class B, class... Rest>
 auto contract(location at, const A& a, const B& b, const Rest&... rest) {
   constexpr labels lb = N.operand[Next];
@@ -135,7 +135,7 @@ auto contract(location at, const A& a, const B& b, const Rest&... rest) {
   return contract<N, Next + 1, product_labels(c)>(at, product, rest...);
 }
 
-/// The compile-time errors of operands that the notation does not fit; false after one.
+/// Compile-time errors for operands that do not fit the notation; false after an error.
 template <einsum_rules::notation N, class First, class... Rest>
 constexpr bool check_operands_of() {
   constexpr bool count = N.count == 1 + int(sizeof...(Rest));
@@ -154,7 +154,7 @@ constexpr bool check_operands_of() {
   return false;
 }
 
-/// An operand with each label once: the axes of '...' have the extents that `sizes` tells, of equal labels the diagonal is taken.
+/// An operand with each label once: axes of '...' get the extents in `sizes`, and equal labels give the diagonal.
 template <labels Labels, class X>
 auto prepared(const X& x, const einsum_rules::measured& sizes, location at) {
   using namespace einsum_rules;
@@ -198,11 +198,11 @@ auto einsum_all(location at, const Operands&... operands) {
 
 }  // namespace detail
 
-/// Sums of products by Einstein's notation: equal labels in different operands multiply along, equal ones of one operand take
-/// its diagonal, labels missing from the result are summed. '...' stands for the axes that an operand's labels leave over; those
-/// of several operands broadcast. Without '->' the result has these and the labels that occur once, in alphabetical order. One
-/// to four operands of one numeric dtype, contracted from left to right. A label with two extents is a compile-time error, or a
-/// user_error.
+/// Sums of products in Einstein's notation. Equal labels in different operands multiply along, equal labels in one operand take
+/// its diagonal, and labels missing from the result are summed. '...' stands for an operand's remaining axes; those of several
+/// operands broadcast. Without '->' the result has these axes, then the labels that occur once, in alphabetical order. One to four
+/// operands of one numeric dtype, contracted from left to right. A label with two extents is a compile-time error, or a user_error
+/// at run time.
 template <fixed_string Text, tensor_like A>
 auto einsum(const A& a, location at = location::current()) {
   return detail::einsum_all<Text>(at.in("einsum"), a);
@@ -219,7 +219,7 @@ template <fixed_string Text, tensor_like A, tensor_like B, tensor_like C, tensor
 auto einsum(const A& a, const B& b, const C& c, const D& d, location at = location::current()) {
   return detail::einsum_all<Text>(at.in("einsum"), a, b, c, d);
 }
-/// Not there: a compile-time error.
+/// Five operands or more: a compile-time error.
 template <fixed_string Text, class A, class B, class C, class D, tensor_like E, class... More>
 void einsum(const A&, const B&, const C&, const D&, const E&, const More&...) {
   constexpr bool few = !tensor_like<E>;

@@ -1,4 +1,4 @@
-// front/functions/factories.hpp: tensors from extents, ranges and foreign memory. While tracing, values become nodes.
+// front/functions/factories.hpp: tensors from extents, ranges and foreign memory. During a trace, values become nodes.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace sinter {
 
 namespace detail {
 
-/// The first extent of a list, and the place where it was written.
+/// The first extent of a list, and the location where it was written.
 struct extent_here {
   dim value;
   location at;
@@ -29,7 +29,7 @@ struct extent_here {
 template <class... I>
 inline constexpr int count_extents = 1 + (int(extent_like<I>) + ... + 0);
 
-/// Extents after the first, and then perhaps a device.
+/// Extents after the first, followed by an optional device.
 template <class... I>
 concept extents_then_device = ((extent_like<I> || std::same_as<I, device>)&&...) && [] {
   int left = int(sizeof...(I));
@@ -83,10 +83,10 @@ constexpr index_array<Shape.rank> known_extents() {
 
 }  // namespace detail
 
-/// Zeros or ones: `zeros<float>(3, 4)`, `zeros<float>({3, 4})`, `zeros<float, dims{3, 4}>()`, `zeros<float, dims{dyn, 4}>(n, 4)`, `zeros<float>()`
-/// of rank 0. A device may stand last, in every factory: `zeros<float>(3, 4, device::cuda(0))`; by default tensors go to
-/// default_device(). user_error for negative extents, more bytes than there can be, or a device that there is not. `zeros_like(x)` has x's dtype, extents
-/// and device.
+/// Zeros or ones: `zeros<float>(3, 4)`, `zeros<float>({3, 4})`, `zeros<float, dims{3, 4}>()`, `zeros<float, dims{dyn, 4}>(n, 4)`, or
+/// rank 0 `zeros<float>()`. Every factory takes a device last: `zeros<float>(3, 4, device::cuda(0))`. The default is default_device().
+/// `zeros_like(x)` has x's dtype, extents and device. user_error for negative extents, for too many bytes, and for a device that
+/// does not exist.
 #define SINTER_X(NAME, VALUE)                                                                                          \
   template <element T>                                                                                                 \
   tensor<T, 0> NAME(detail::target where = {}, location at = location::current()) {                                    \
@@ -130,8 +130,8 @@ SINTER_X(zeros, 0)
 SINTER_X(ones, 1)
 #undef SINTER_X
 
-/// One value everywhere: `full<float>(1.5f, 3, 4)`, `full<float, dims{3, 4}>(1.5f)`, `full<float>(1.5f)` of rank 0; `full_like(x, 1.5f)` as zeros_like.
-/// Errors are those of zeros, and a number that T cannot hold.
+/// One value everywhere: `full<float>(1.5f, 3, 4)`, `full<float, dims{3, 4}>(1.5f)`, rank 0 `full<float>(1.5f)`, and `full_like(x, 1.5f)`
+/// as zeros_like. Errors are those of zeros, and a user_error for a number that T cannot hold.
 template <element T, class... I>
 requires detail::extents_then_device<I...> tensor<T, detail::count_dims<I...>> full(
     detail::fitting<T, detail::full_name> value, detail::extent_here first, I... rest) {
@@ -190,7 +190,7 @@ std::int64_t arange_count(T start, T stop, T step, location at) {
   }
 }
 
-/// std::int64_t, but known only with T: expressions of it are then compiled where they are used.
+/// std::int64_t, but dependent on T: expressions of it are compiled only where they are used.
 template <class T>
 using index_for = std::conditional_t<true, std::int64_t, T>;
 
@@ -234,7 +234,7 @@ tensor<T, 1> arange(detail::fitting<T, detail::arange_name> start, detail::fitti
   }
 }
 
-/// 0, 1, … before stop; dtypes and errors as of arange(start, stop, step).
+/// 0, 1, … before stop; dtypes and errors as in arange(start, stop, step).
 template <element T>
 tensor<T, 1> arange(detail::fitting<T, detail::arange_name> stop, detail::target where = {},
                     location at = location::current()) {
@@ -247,7 +247,7 @@ tensor<T, 1> arange(detail::fitting<T, detail::arange_name> stop, detail::target
   }
 }
 
-/// n values 0, 1, …, as T has them, for an extent, which stays symbolic while traced.
+/// n values 0, 1, … of dtype T. A traced extent n stays symbolic.
 template <element T, std::same_as<dim> Extent>
 tensor<T, 1> arange(Extent n, detail::target where = {}, location at = location::current()) {
   if constexpr (detail::check_arange_dtype<T>())
@@ -272,7 +272,7 @@ tensor<T, 1> linspace(double start, double stop, std::int64_t n, detail::target 
   }
 }
 
-/// As arange(n) and linspace(start, stop, n) of an extent that the compiler knows: `arange<float, dims{5}>()`.
+/// As arange(n) and linspace(start, stop, n), for an extent known to the compiler: `arange<float, dims{5}>()`.
 template <element T, dims Shape>
 tensor<T, Shape> arange(detail::target where = {}, location at = location::current()) {
   constexpr bool known = Shape.rank == 1 && Shape.known();
@@ -311,7 +311,7 @@ tensor<T, Shape> eye(detail::target where = {}, location at = location::current(
 
 namespace detail {
 
-/// Extents of which one may be -1, the one that so many elements leave over.
+/// Extents, one of which may be -1: the extent that the number of elements determines.
 template <std::size_t R>
 std::array<dim, R> filled_extents(std::size_t size, const std::array<dim, R>& extents, location at) {
   if (std::find(extents.begin(), extents.end(), dim(dyn)) == extents.end()) return extents;
@@ -348,7 +348,7 @@ tensor<bool, Shape> copy_of_flags(const std::vector<bool>& flags, const index_ar
 
 template <class Range>
 using range_element = std::remove_cvref_t<decltype(*std::data(std::declval<const Range&>()))>;
-/// A contiguous range of something that is no dtype; complex numbers have functions of their own.
+/// A contiguous range of elements that are not of a dtype; complex numbers have functions of their own.
 template <class Range>
 concept range_of_others = requires(const Range& r) {
   std::size(r);
@@ -358,8 +358,8 @@ concept range_of_others = requires(const Range& r) {
 
 }  // namespace detail
 
-/// A copy of a contiguous range of the host in row-major order: `from_span(v, 3, 4)`, `from_span(v, 3, 4, device::cuda(0))`. One
-/// extent may be -1: what the others leave over. user_error when the sizes differ.
+/// A copy of a contiguous host range in row-major order: `from_span(v, 3, 4)`, `from_span(v, 3, 4, device::cuda(0))`. One extent
+/// may be -1: the number of elements determines it. user_error when the sizes differ.
 template <class Range, class... I>
 requires(element<detail::range_element<Range>>&& detail::extents_then_device<I...>) auto from_span(
     const Range& range, detail::extent_here first, I... rest) {
@@ -381,7 +381,7 @@ auto from_span(const Range& range, detail::target where = {}, location at = loca
       std::data(range), std::size(range), {static_cast<std::int64_t>(std::size(range))}, where, at);
 }
 
-/// Of std::vector<bool>, which has no elements in memory, and of what to_vector() gives of flags.
+/// For std::vector<bool>, which has no addressable elements, and for to_vector() of flags.
 template <std::same_as<std::vector<bool>> Flags, class... I>
 requires detail::extents_then_device<I...>
 auto from_span(const Flags& flags, detail::extent_here first, I... rest) {
@@ -407,10 +407,10 @@ tensor<float, 0> from_span(const Range&, const Extents&...) {
   return {};
 }
 
-/// A tensor over foreign memory, which is not copied: row-major elements at `data`, which `deleter(data)` releases when the
-/// last handle goes; it must not throw. `from_external(p, {3, 4}, [](float* p) { delete[] p; })`; of a GPU with the device
-/// behind: `from_external(p, {3, 4}, free_it, device::cuda(0))`. user_error for a null pointer to elements, for negative
-/// extents, and when there is no such device; of no element the pointer may be null. On an exception the memory stays the caller's. Extents may be a std::array.
+/// A tensor over foreign memory, which is not copied: row-major elements at `data`. `deleter(data)` releases the memory with the
+/// last handle, and must not throw: `from_external(p, {3, 4}, [](float* p) { delete[] p; })`. A device may follow:
+/// `from_external(p, {3, 4}, free_it, device::cuda(0))`. Extents may be a std::array. The pointer may be null if there are no elements.
+/// user_error for a null pointer to elements, negative extents, or a missing device; the memory then stays the caller's.
 template <element T, std::size_t R, class Deleter>
 tensor<T, detail::of_rank<R>> from_external(T* data, const std::array<std::int64_t, R>& extents, Deleter deleter,
                                             device where = {}, location at = location::current()) {

@@ -1,4 +1,4 @@
-// front/functions/factory_errors.hpp: factories called without a dtype, with another type for one, or with what is no extents: short errors.
+// front/functions/factory_errors.hpp: short errors for factories called without a dtype, with another type, or without extents.
 #pragma once
 
 #include <string_view>
@@ -17,7 +17,7 @@ constexpr bool is_made_complex(std::string_view name) {
 }
 }  // namespace detail
 
-// An ellipsis, since any function of the user's that can be called is preferred to one.
+// An ellipsis: any callable function of the user's is preferred.
 #define SINTER_NO_DTYPE(NAME, EXAMPLE)                                                                             \
   template <class T, class... A>                                                                                   \
   requires(!element<T> && !detail::is_made_complex<T>(#NAME)) tensor<float, 0> NAME(const A&...) {                 \

@@ -79,8 +79,8 @@ inline ir::value extent_value(const ir::value& near, const dim& n, const ir::sha
   return ir::broadcast(ir::reshape(one, ir::shape(extents.size(), 1)), extents);
 }
 
-/// Traced indices of an axis of extent n, of which the negative ones count from the end, as those that count from 0. They are i64
-/// where n may be more than i32 holds.
+/// Traced indices of an axis of extent n, with negative indices converted to count from 0. The results are i64 if n may exceed the
+/// range of i32.
 inline ir::value counted(const handle& index, const dim& n, location at) {
   ir::value i(engine::current()->graph, node_of(index, at), at);
   if (!engine::to_ir(n).is_number() || n > std::numeric_limits<std::int32_t>::max()) i = ir::cast(i, dtype::i64);
@@ -95,13 +95,13 @@ SINTER_API void check_readable(const char* op, const dims& x, int axis, const di
     fail(op, "axis " + std::to_string(axis) + " of " + text::shape(x) + " is empty; test the extent before", at);
 }
 
-/// The flat index (k) or a tensor (…) as (before, k, after), repeated along the axes that are not k.
+/// The flat index (k) or a tensor (…) as (before, k, after), repeated along all axes except k.
 inline handle spread_index(const handle& index, const around_axis& part, location at) {
   const dim count = index.extents.numel();
   return views::broadcast(views::reshape(index, dims{1, count, 1}, at), dims{part.before, count, part.after}, at);
 }
 
-/// Rows of x (before, rows…, after), whose offsets are given for each of the rows wanted.
+/// Copies rows of x (before, rows…, after); `rows` has the offset of each wanted row.
 inline handle copied_rows(const char* op, const handle& from, std::span<const std::int64_t> rows, std::int64_t step,
                           const dims& result, location at) {
   handle out = allocate(op, from.type, result, at);
@@ -125,7 +125,7 @@ inline handle eager_take(const handle& x, const handle& index, int axis, const d
   return copied_rows("take", from, rows, from.strides[1], result, at);
 }
 
-/// x at indices that count from 0, and are clamped.
+/// x at clamped indices that count from 0.
 inline handle push_take(const handle& x, const handle& index, int axis, const dims& result, location at) {
   const around_axis part(x.extents, axis);
   ir::attributes attr;
@@ -184,7 +184,7 @@ SINTER_API handle gather_elements(const handle& x, const handle& index, int axis
   return out;
 }
 
-/// slot[i] becomes slot[i] combined with x[i].
+/// Combines x[i] into slot[i].
 template <class T>
 void combine_row(ir::op combiner, T* slot, const T* x, std::int64_t n) {
   const auto each = [&](auto f) {
@@ -196,7 +196,7 @@ void combine_row(ir::op combiner, T* slot, const T* x, std::int64_t n) {
   else each([](T a, T b) { return vocabulary::apply_row<ir::op::minimum, T>(a, b); });
 }
 
-/// Rows of `to` (before, extent, after) combined with those of `from` (before, rows, after), in order. With `along` `rows` has a
+/// Rows of `to` (before, extent, after) combined with rows of `from` (before, rows, after), in order. With `along`, `rows` has a
 /// number for each element of from.
 inline void combine_rows(ir::op combiner, const handle& to, const handle& from, std::span<const std::int64_t> rows,
                          const around_axis& part, std::int64_t count, bool along) {
@@ -224,7 +224,7 @@ inline void combine_rows(ir::op combiner, const handle& to, const handle& from, 
   });
 }
 
-/// Indices that count from 0; those out of range are dropped. `apart`: updates of one element are equal.
+/// Indices that count from 0; indices out of range are dropped. `apart`: updates of one element are equal.
 inline handle push_scatter(const handle& base, const handle& index, const handle& updates, int axis, bool along,
                            ir::op combiner, bool apart, location at) {
   ir::attributes attr;

@@ -1,4 +1,4 @@
-// front/functions/indexing.hpp: reading and adding at indices: take, take_along_axis, one_hot, scatter_add.
+// front/functions/indexing.hpp: reads and adds at indices: take, take_along_axis, one_hot, scatter_add.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace sinter {
 
 namespace detail {
 
-/// False after the compile-time error that I is no index to the function Name; of labels and starts a bool is no mask.
+/// False after the compile-time error that I is not an index type for the function Name. Labels and starts allow no bool mask.
 template <class Name, class I, bool Masks = true>
 constexpr bool check_index_dtype() {
   constexpr dtype index = dtype_of<typename I::value_type>;
@@ -21,20 +21,20 @@ constexpr bool check_index_dtype() {
   else return Name::template refuse < Masks && is_bool(index) ? fault::mask : fault::index > ();
 }
 
-/// Concrete indices in row-major order; user_error for one outside [0, extent), naming it and its place. `from_end`: those from
-/// -extent on count from the end, and are given as what they mean.
+/// Concrete indices in row-major order; user_error for an index outside [0, extent), with its value and place. `from_end`: indices
+/// from -extent on count from the end, and are returned as indices from 0.
 SINTER_API std::vector<std::int64_t> checked_indices(const char* op, const handle& index, std::int64_t extent,
                                                      location at, bool from_end = false);
 
-/// While a function is traced to run once on the host: its indices are checked when it has run.
+/// For a function traced to run once on the host: checks its indices after the run.
 SINTER_API void check_later(const char* op, const handle& index, dim extent, location at, bool from_end = false);
-/// What check_later has asked for, of a trace that is answered.
+/// Runs the checks that check_later recorded for a finished trace.
 SINTER_API void check_indices(const engine::traced& t);
 
-/// user_error while tracing when elements are wanted from an axis that has none: no index can be clamped to it.
+/// user_error during a trace that reads elements from an empty axis: no index can be clamped to it.
 SINTER_API void check_readable(const char* op, const dims& x, int axis, const dims& result, location at);
 
-/// The extents before an axis, of it, and after it, each as one.
+/// The extents before, of and after an axis, each as one extent.
 struct around_axis {
   dim before, extent, after;
   around_axis(const dims& d, int axis)
@@ -43,21 +43,21 @@ struct around_axis {
         after(op_shapes::part(d, axis + 1, d.rank).numel()) {}
 };
 
-/// x at indices of an axis, which count from the end where they are negative.
+/// x at indices of an axis; negative indices count from the end.
 SINTER_API handle take_at(const handle& x, const handle& index, int axis, const dims& result, location at);
 
-/// One element for each of index's; x and index have equal extents off the axis.
+/// One element for each element of index; x and index have equal extents off the axis.
 SINTER_API handle gather_elements(const handle& x, const handle& index, int axis, location at);
 
-/// base with updates combined at the indices of an axis (add, mul, maximum, minimum; identity: replaced): rows, or with `along`
-/// elements. Not of halves, but for identity, eagerly.
+/// base combined with updates (add, mul, maximum, minimum; identity replaces) at the indices of an axis. Updates are rows, or
+/// elements with `along`. Halves are supported eagerly only for identity.
 SINTER_API handle scatter(const char* op, const handle& base, const handle& index, const handle& updates, int axis,
                           bool along, ir::op combiner, location at);
 
 }  // namespace detail
 
-/// x at the given indices along an axis (the first by default): the axis gives way to index's axes, as NumPy's take. The
-/// index is i32 or i64, negative ones count from the end. One outside [-extent, extent) is a user_error, and is clamped in compiled code.
+/// x at the given indices along an axis, by default the first. As in NumPy's take, index's axes replace the axis. Indices are i32
+/// or i64, and negative ones count from the end. One outside [-extent, extent) is a user_error, and is clamped in compiled code.
 template <tensor_like X, tensor_like I, int A = 0>
 auto take(const X& x, const I& index, axis_t<A> = {}, location where = location::current()) {
   const location at = where.in("take");
@@ -71,9 +71,9 @@ auto take(const X& x, const I& index, axis_t<A> = {}, location where = location:
   return detail::typed<typename X::value_type, shape.shape>(detail::take_at(from, indices, place, result, at), at);
 }
 
-/// One element of x for each of index's: at c with c[axis] = index[c], as NumPy's take_along_axis; off the axis (the last by
-/// default) extents broadcast. Negative indices count from the end. One outside [-extent, extent) is a user_error, and is clamped in
-/// compiled code.
+/// One element of x for each element of index: x at c with c[axis] = index[c], as in NumPy's take_along_axis. The axis is the last
+/// by default; other extents broadcast. Negative indices count from the end. One outside [-extent, extent) is a user_error, and is
+/// clamped in compiled code.
 template <tensor_like X, tensor_like I, int A = -1>
 auto take_along_axis(const X& x, const I& index, axis_t<A> = {}, location where = location::current()) {
   const location at = where.in("take_along_axis");
@@ -95,7 +95,7 @@ auto take_along_axis(const X& x, const I& index, axis_t<A> = {}, location where 
 
 namespace detail {
 
-/// one_hot with the classes as a static shape, Classes, and as the number that it fits.
+/// one_hot with the classes as a static shape, Classes, and as the number n.
 template <class T, dims Classes, class I>
 auto one_hot_of(const I& index, dim n, location at) {
   check_index_dtype<named::one_hot, I, false>();
@@ -120,7 +120,7 @@ auto one_hot(const I& index, dim n, location at = location::current()) {
   return detail::one_hot_of<T, dims{dyn}>(index, n, at);
 }
 
-/// As one_hot(index, n) with a number of classes that the compiler knows: one_hot<float, 10>(labels).
+/// As one_hot(index, n), with the number of classes known to the compiler: one_hot<float, 10>(labels).
 template <element T, std::int64_t Classes, tensor_like I>
 auto one_hot(const I& index, location at = location::current()) {
   static_assert(Classes >= 0, "sinter: [one_hot] the number of classes is negative");
@@ -154,8 +154,8 @@ auto scattered(const X& base, const I& index, const U& updates, axis_t<A>, locat
 
 }  // namespace detail
 
-/// base with updates added at indices along an axis (the first by default). updates are shaped like take(base, index), or, when
-/// index has base's rank, like index (and like base off the axis). Equal indices add up, those of halves in f32. Any dtype but
+/// base with updates added at indices along an axis, by default the first. updates have the shape of take(base, index). If index
+/// has base's rank, they have index's shape, and base's extents off the axis. Equal indices add up, halves in f32. Any dtype but
 /// bool. Negative indices count from the end; one outside [-extent, extent) is a user_error, and is dropped in compiled code.
 template <tensor_like X, tensor_like I, tensor_like U, int A = 0>
 auto scatter_add(const X& base, const I& index, const U& updates, axis_t<A> a = {},
@@ -163,7 +163,7 @@ auto scatter_add(const X& base, const I& index, const U& updates, axis_t<A> a = 
   return detail::scattered<detail::named::scatter_add, ir::op::add>(base, index, updates, a, where.in("scatter_add"));
 }
 
-/// As scatter_add, but elements are replaced: where indices are equal by the last of the updates. Any dtype.
+/// As scatter_add, but replaces elements; among equal indices the last update wins. Any dtype.
 template <tensor_like X, tensor_like I, tensor_like U, int A = 0>
 auto scatter_set(const X& base, const I& index, const U& updates, axis_t<A> a = {},
                  location where = location::current()) {
@@ -171,14 +171,14 @@ auto scatter_set(const X& base, const I& index, const U& updates, axis_t<A> a = 
                                                                          where.in("scatter_set"));
 }
 
-/// As scatter_add, but elements are multiplied.
+/// As scatter_add, but multiplies elements.
 template <tensor_like X, tensor_like I, tensor_like U, int A = 0>
 auto scatter_mul(const X& base, const I& index, const U& updates, axis_t<A> a = {},
                  location where = location::current()) {
   return detail::scattered<detail::named::scatter_mul, ir::op::mul>(base, index, updates, a, where.in("scatter_mul"));
 }
 
-/// As scatter_add, but elements become the smaller of themselves and the updates; NaN where one is. Ties share the derivative.
+/// As scatter_add, but keeps the smaller of element and update; NaN if either is NaN. Ties share the derivative.
 template <tensor_like X, tensor_like I, tensor_like U, int A = 0>
 auto scatter_min(const X& base, const I& index, const U& updates, axis_t<A> a = {},
                  location where = location::current()) {
@@ -186,7 +186,7 @@ auto scatter_min(const X& base, const I& index, const U& updates, axis_t<A> a = 
                                                                         where.in("scatter_min"));
 }
 
-/// As scatter_min, but the larger.
+/// As scatter_min, but keeps the larger.
 template <tensor_like X, tensor_like I, tensor_like U, int A = 0>
 auto scatter_max(const X& base, const I& index, const U& updates, axis_t<A> a = {},
                  location where = location::current()) {
@@ -196,7 +196,7 @@ auto scatter_max(const X& base, const I& index, const U& updates, axis_t<A> a = 
 
 }  // namespace sinter
 
-// Header-only: whoever sees the declarations has the definitions as well.
+// Header-only: the declarations come with their definitions.
 #if !defined(SINTER_COMPILED)
 #include "index_rules.hpp"
 #endif
