@@ -62,8 +62,8 @@ template <class F>
 constexpr auto scored(F f) {
   return detail::scored_t<F>{std::move(f)};
 }
-/// attention: only keys with a true mask count. The mask is a bool tensor that broadcasts to (…, heads, queries, keys), or a
-/// function f(batch, head, i, j) of the same numbers as in `scored`.
+/// attention: only keys with a true mask count. The mask is a bool tensor that broadcasts to
+/// (…, heads, queries, keys), or a function f(batch, head, i, j) of `scored`'s numbers.
 template <class M>
 constexpr auto masked(M mask) {
   return detail::masked_t<M>{std::move(mask)};

@@ -409,7 +409,7 @@ tensor<float, 0> from_span(const Range&, const Extents&...) {
 
 /// A tensor over foreign memory, which is not copied: row-major elements at `data`. `deleter(data)` releases the memory with the
 /// last handle, and must not throw: `from_external(p, {3, 4}, [](float* p) { delete[] p; })`. A device may follow:
-/// `from_external(p, {3, 4}, free_it, device::cuda(0))`. Extents may be a std::array. The pointer may be null if there are no elements.
+/// `from_external(p, {3, 4}, free_it, device::cuda(0))`. Extents may be a std::array. Without elements the pointer may be null.
 /// user_error for a null pointer to elements, negative extents, or a missing device; the memory then stays the caller's.
 template <element T, std::size_t R, class Deleter>
 tensor<T, detail::of_rank<R>> from_external(T* data, const std::array<std::int64_t, R>& extents, Deleter deleter,

@@ -1,4 +1,4 @@
-// front/functions/join.hpp: functions that put tensors together or take them apart: concat, stack, split, pad, tile.
+// front/functions/join.hpp: functions that join tensors or take them apart: concat, stack, split, pad, tile.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ auto concat_all(location at, const First& first, const Rest&... rest) {
   return typed<typename First::value_type, r.shape>(views::concat(parts, place, at), at);
 }
 
-/// Where stack's new axis goes.
+/// The place of stack's new axis.
 template <int Axis, class X>
 consteval int stack_place() {
   static_assert(X::rank < max_rank, "sinter: [stack] the result would have more than 12 axes");
@@ -58,17 +58,17 @@ inline constexpr bool is_axis = false;
 template <int Axis>
 inline constexpr bool is_axis<axis_t<Axis>> = true;
 
-/// What is neither a tensor nor, as a complex one, a pair of them.
+/// Neither a tensor nor a complex tensor.
 template <class X>
 concept no_part = !tensor_like<X> && !requires {
   typename X::complex_tensor_tag;
 };
 
-/// What may stand behind two operands: another one, or in the end the axis.
+/// An argument after two operands: another operand, or finally the axis.
 template <class X>
 concept joinable = tensor_like<X> || is_axis<X> || is_absent<X>;
 
-/// join(axis, operands...) of those that were given; the axis is Axis unless it stands behind them.
+/// join(axis, operands...), without the operands that were not given. The axis is Axis unless it follows the operands.
 template <int Axis, class Join, class... Xs>
 auto join_given(Join join, const Xs&... xs) {
   constexpr bool tensors[] = {!is_axis<Xs> && !is_absent<Xs>...};
@@ -91,8 +91,8 @@ auto join_given(Join join, const Xs&... xs) {
 
 }  // namespace detail
 
-/// The operands one after the other along an axis, `concat<1>(x, y)` or `concat(x, y, axis<1>)`; their other extents are equal
-/// (user_error). Two to eight of them, or a vector. Copies.
+/// The operands joined along an axis, `concat<1>(x, y)` or `concat(x, y, axis<1>)`. user_error unless their other extents are
+/// equal. Two to eight operands, or a vector. Copies.
 template <int Axis = 0, tensor_like A, tensor_like B, detail::joinable C = detail::absent,
           detail::joinable D = detail::absent, detail::joinable E = detail::absent, detail::joinable F = detail::absent,
           detail::joinable G = detail::absent, detail::joinable H = detail::absent, detail::joinable I = detail::absent>
@@ -102,7 +102,7 @@ auto concat(const A& a, const B& b, const C& c = {}, const D& d = {}, const E& e
       [at]<int Place>(axis_t<Place>, const auto&... xs) { return detail::concat_all<Place>(at, xs...); }, a, b, c, d, e,
       f, g, h, i);
 }
-// An error: of what is no tensor.
+// An error for elements that are not tensors.
 template <int Axis = 0, detail::no_part X>
 auto concat(const std::vector<X>&, axis_t<Axis> = {}, location = location::current()) {
   static_assert(!sizeof(X),
@@ -119,8 +119,8 @@ auto concat(const std::vector<X>& xs, axis_t<Axis> = {}, location at = location:
       detail::views::concat({parts.data(), parts.size()}, place, at), at);
 }
 
-/// The operands, of equal extents (user_error), along a new axis at position Axis of the result, `stack<1>(x, y)` or
-/// `stack(x, y, axis<1>)`. Two to eight of them, or a vector. Copies.
+/// The operands joined along a new axis at position Axis of the result, `stack<1>(x, y)` or `stack(x, y, axis<1>)`. user_error
+/// unless their extents are equal. Two to eight operands, or a vector. Copies.
 template <int Axis = 0, tensor_like A, tensor_like B, detail::joinable C = detail::absent,
           detail::joinable D = detail::absent, detail::joinable E = detail::absent, detail::joinable F = detail::absent,
           detail::joinable G = detail::absent, detail::joinable H = detail::absent, detail::joinable I = detail::absent>
@@ -130,7 +130,7 @@ auto stack(const A& a, const B& b, const C& c = {}, const D& d = {}, const E& e 
       [at]<int Place>(axis_t<Place>, const auto&... xs) { return detail::stack_all<Place>(at, xs...); }, a, b, c, d, e,
       f, g, h, i);
 }
-// An error: of what is no tensor.
+// An error for elements that are not tensors.
 template <int Axis = 0, detail::no_part X>
 auto stack(const std::vector<X>&, axis_t<Axis> = {}, location = location::current()) {
   static_assert(!sizeof(X),
@@ -148,7 +148,7 @@ auto stack(const std::vector<X>& xs, axis_t<Axis> = {}, location at = location::
                                                       at);
 }
 
-/// x cut into `sections` equal parts along an axis, `split<1>(x, 3)` or `split(x, 3, axis<1>)`; user_error when its extent does not divide. Views.
+/// x cut into `sections` equal parts along an axis, `split<1>(x, 3)` or `split(x, 3, axis<1>)`. user_error if they do not divide its extent. Views.
 template <int Axis = 0, tensor_like X>
 auto split(const X& x, std::int64_t sections, location at = location::current()) {
   constexpr int place = detail::checked_axes<detail::named::split, X::rank, Axis>()[0];
@@ -172,7 +172,7 @@ auto split(const X& x, std::int64_t sections, axis_t<Axis>, location at = locati
   return split<Axis>(x, sections, at);
 }
 
-/// As split(x, sections) with the number of parts known to the compiler: an array, for structured bindings.
+/// As split(x, sections), with the number of parts known to the compiler: an array, for structured bindings.
 template <int Axis, int Sections, tensor_like X>
 auto split(const X& x, location at = location::current()) {
   constexpr int place = detail::checked_axes<detail::named::split, X::rank, Axis>()[0];
@@ -186,14 +186,14 @@ auto split(const X& x, location at = location::current()) {
   return out;
 }
 
-/// How many elements go before and after an axis.
+/// The numbers of elements before and after an axis.
 struct pad_width {
   dim low, high;
 };
 
 namespace detail {
 
-/// What pad adds. `fixed`: it follows from no floating argument of a trace.
+/// The value that pad adds. `fixed`: it does not depend on a floating argument of a trace.
 template <class T>
 struct padding {
   T value{};
@@ -209,8 +209,8 @@ struct padding {
 
 }  // namespace detail
 
-/// x surrounded by `value`: pad(x, {{1, 2}, {0, 0}}) adds one row before and two after. Widths are 0 or more
-/// (user_error). Copies.
+/// x surrounded by `value`: pad(x, {{1, 2}, {0, 0}}) adds one row before x and two rows after it. user_error for negative
+/// widths. Copies.
 template <tensor_like X, std::size_t R>
 auto pad(const X& x, const pad_width (&widths)[R], detail::padding<typename X::value_type> value = {},
          location at = location::current()) {
@@ -240,8 +240,8 @@ constexpr bool none_negative(const dims& d) {
 
 }  // namespace detail
 
-/// As pad(x, widths) with widths known to the compiler, low ones and high ones: static extents stay static.
-/// pad<dims{1, 0}, dims{2, 0}>(x) adds one row before and two after.
+/// As pad(x, widths), with the low and then the high widths known to the compiler: static extents stay static.
+/// pad<dims{1, 0}, dims{2, 0}>(x) adds one row before x and two rows after it.
 template <dims Low, dims High, tensor_like X>
 auto pad(const X& x, detail::padding<typename X::value_type> value = {}, location at = location::current()) {
   constexpr bool ranks = Low.rank == X::rank && High.rank == X::rank;
@@ -261,7 +261,7 @@ auto pad(const X& x, detail::padding<typename X::value_type> value = {}, locatio
   }
 }
 
-/// x repeated repeats[i] times along axis i, as NumPy: missing leading repeats are 1, missing leading axes are added.
+/// x repeated repeats[i] times along axis i, as in NumPy: missing leading repeats are 1, and missing leading axes are added.
 /// user_error for a negative number. Copies.
 template <tensor_like X, std::size_t R>
 auto tile(const X& x, const dim (&repeats)[R], location where = location::current()) {
@@ -287,7 +287,7 @@ auto tile(const X& x, const dim (&repeats)[R], location where = location::curren
   return detail::typed<typename X::value_type, dims(rank)>(h, at);
 }
 
-/// As tile(x, repeats) with numbers known to the compiler: static extents stay static. tile<dims{2, 1}>(x)
+/// As tile(x, repeats), with the numbers known to the compiler: static extents stay static. tile<dims{2, 1}>(x)
 template <dims Repeats, tensor_like X>
 auto tile(const X& x, location at = location::current()) {
   constexpr int rank = X::rank > Repeats.rank ? X::rank : Repeats.rank;

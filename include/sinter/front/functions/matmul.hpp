@@ -96,8 +96,8 @@ constexpr void check_factors() {
 
 }  // namespace detail
 
-/// The matrix product, with NumPy's rules: 1-D operands are a row on the left and a column on the right and leave no axis;
-/// leading axes broadcast. Any dtype but bool; f16 and bf16 sum in f32, integers wrap. user_error when the extents differ.
+/// The matrix product, by NumPy's rules. A 1-D operand is a row on the left or a column on the right, and leaves no axis. Leading
+/// axes broadcast. Any dtype but bool; f16 and bf16 sum in f32, integers wrap. user_error when the extents differ.
 template <tensor_like A, tensor_like B>
 auto matmul(const A& a, const B& b, location at = location::current()) {
   detail::check_factors<A, B>();

@@ -1,4 +1,4 @@
-// front/functions/movement.hpp: functions that rearrange elements: views of the operand's storage wherever strides can say it.
+// front/functions/movement.hpp: functions that rearrange elements: views of the operand's storage where strides allow it.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace sinter {
 
 namespace detail {
 
-/// An extent, and where it was written: for functions that end in a list of extents.
+/// An extent and the location where it was written, for functions that end in a list of extents.
 struct placed_extent {
   dim value;
   location at;
@@ -21,7 +21,7 @@ struct placed_extent {
   constexpr placed_extent(I v, location where = location::current()) : value(v), at(where) {}
 };
 
-/// Checks a shape rule on static extents: a compile-time error when it refuses.
+/// Checks a shape rule on static extents: a compile-time error if the rule refuses them.
 #define SINTER_STATIC_SHAPE(NAME, RULE, MESSAGE)                \
   template <dims X, auto... Rest>                               \
   consteval dims NAME() {                                       \
@@ -83,8 +83,8 @@ constexpr dims with_extent(dims d, int axis, dim extent) {
 
 }  // namespace detail
 
-/// The same elements in row-major order under other extents, one of which may be -1: what is left over. Shares x's storage
-/// where strides allow it. user_error when the number of elements differs.
+/// The same elements in row-major order under other extents. One of these may be -1: the number of elements determines it.
+/// Shares x's storage where strides allow it. user_error when the number of elements differs.
 template <tensor_like X, std::size_t R>
 auto reshape(const X& x, const dim (&extents)[R], location at = location::current()) {
   return detail::reshape_to<X, detail::any_shape(int(R))>(x, detail::listed(extents), at);
@@ -104,7 +104,7 @@ template <tensor_like X, extent_like... I>
 auto reshape(const X& x, detail::placed_extent first, I... rest) {
   return detail::reshape_to<X, detail::any_shape(1 + int(sizeof...(I)))>(x, dims{first.value, dim(rest)...}, first.at);
 }
-/// With static extents, of which one may be `dyn`: reshape<dims{dyn, 64}>(x).
+/// With static extents, one of which may be `dyn`: reshape<dims{dyn, 64}>(x).
 template <dims To, tensor_like X>
 auto reshape(const X& x, location at = location::current()) {
   constexpr dims shape = detail::reshape_shape<X::static_shape, To>();
@@ -129,7 +129,7 @@ auto permute(const X& x, location at = location::current()) {
   return permute(x, axis<Axes...>, at);
 }
 
-/// x with axes I and J exchanged; the last two by default. A view.
+/// x with axes I and J exchanged, by default the last two. A view.
 template <int I = -2, int J = -1, tensor_like X>
 auto transpose(const X& x, location at = location::current()) {
   constexpr bool enough = X::rank >= 2;
@@ -149,8 +149,8 @@ auto transpose(const X& x, location at = location::current()) {
   }
 }
 
-/// x repeated along axes of extent 1 and along new leading axes; -1 keeps x's extent. user_error where an extent of x is
-/// neither 1 nor the wanted one. A view.
+/// x repeated along axes of extent 1 and along new leading axes; -1 keeps x's extent. user_error unless each extent of x is 1 or
+/// the wanted extent. A view.
 template <tensor_like X, std::size_t R>
 auto broadcast_to(const X& x, const dim (&extents)[R], location at = location::current()) {
   return detail::broadcast_to_extents<X, detail::broadcast_shape<X, int(R)>()>(x, detail::listed(extents), at);
@@ -191,7 +191,7 @@ auto expand_dims(const X& x, location at = location::current()) {
   return expand_dims(x, axis<A>, at);
 }
 
-/// x without the named axes, which have extent 1. user_error otherwise. A view.
+/// x without the named axes. user_error unless their extents are 1. A view.
 template <tensor_like X, int... Axes>
 auto squeeze(const X& x, axis_t<Axes...>, location at = location::current()) {
   static_assert(sizeof...(Axes) > 0, "sinter: [squeeze] name the axes to drop: squeeze(x, axis<0>)");
@@ -207,12 +207,12 @@ auto squeeze(const X& x, location at = location::current()) {
   return squeeze(x, axis<Axes...>, at);
 }
 
-/// As a stop: through the last element in the step's direction.
+/// A stop that includes the last element in the step's direction.
 inline constexpr std::int64_t to_end = std::numeric_limits<std::int64_t>::max();
 
 namespace detail {
 
-/// A place along an axis. Numbers that no axis reaches are all alike, so that arithmetic with extents does not overflow.
+/// A place along an axis. Numbers beyond any axis are treated as equal, so arithmetic with extents does not overflow.
 struct axis_position {
   dim value;
   template <extent_like I>
@@ -228,8 +228,8 @@ struct axis_position {
 
 }  // namespace detail
 
-/// Elements start, start + step, … before stop along one axis, as Python's start:stop:step: negative indices count from
-/// the end, indices past the ends are clamped. user_error for a step of 0. A view.
+/// Elements start, start + step, … before stop along one axis, as Python's start:stop:step. Negative indices count from the end,
+/// and indices past the ends are clamped. user_error for a step of 0. A view.
 template <tensor_like X, int A>
 auto slice(const X& x, axis_t<A>, detail::axis_position first, detail::axis_position last = to_end,
            std::int64_t step = 1, location at = location::current()) {
@@ -247,7 +247,7 @@ auto slice(const X& x, detail::axis_position start, detail::axis_position stop =
   return slice(x, axis<A>, start, stop, step, at);
 }
 
-/// As slice(x, axis<A>, First, Last, Step) with numbers known to the compiler: of a static extent the result's is static, too.
+/// As slice(x, axis<A>, First, Last, Step), with the numbers known to the compiler: a static extent gives a static result.
 /// slice<0, 1, 3>(x) has the rows 1 and 2.
 template <int A, std::int64_t First, std::int64_t Last = to_end, std::int64_t Step = 1, tensor_like X>
 auto slice(const X& x, location at = location::current()) {
@@ -261,7 +261,7 @@ auto slice(const X& x, location at = location::current()) {
   return detail::fitted<shape>(slice(x, axis<A>, First, Last, Step, at), at);
 }
 
-/// x with the order of the named axes reversed; of all axes when none is named. A view.
+/// x with the order of the named axes reversed, by default of all axes. A view.
 template <tensor_like X, int... Axes>
 auto flip(const X& x, axis_t<Axes...>, location at = location::current()) {
   constexpr auto axes = detail::checked_axes<detail::named::flip, X::rank, Axes...>();

@@ -9,13 +9,13 @@ namespace sinter {
 
 namespace detail {
 
-/// exp(x - max) and its sum along the axis; the maximum has no derivative, since it cancels.
+/// x - max along the axis. The maximum has no derivative, since it cancels.
 template <axis_list Axes, class Y>
 auto shifted(const Y& y, const char* op, location at) {
   return sub(y, detail::evaluate(stop_gradient(max_over<Axes, true>(y, at, op), at), at), at);
 }
 
-/// On the host the engine's `f` of `x`, or else what `nodes` gives.
+/// The engine's `f` of `x` on the host, or otherwise the result of `nodes`.
 template <class T, class X, class Nodes, class... More>
 auto in_rows(const char* op, engine::row_map f, const X& x, int axis, double eps, location at, const Nodes& nodes,
              const More&... more) {
@@ -63,8 +63,8 @@ auto log_softmax_over(const X& x, location at) {
   }
 }
 
-/// The element of z that each label names, along z's last axis. In kernels a sum over a mask: with its derivative it
-/// fuses into the loops over the row, where a gather's derivative would be a scatter.
+/// The element of z at each label, along z's last axis. In kernels it is a sum over a mask: with its derivative, the sum fuses
+/// into the loops over the row, and a gather's derivative would be a scatter.
 template <class Z, class Labels>
 auto at_labels(const Z& z, const Labels& labels, bool in_kernels, location at, const char* op = "cross_entropy") {
   using L = typename Labels::value_type;
@@ -90,7 +90,7 @@ constexpr bool check_labels() {
   return rank && extents;
 }
 
-/// -log(softmax(z))[label] of each row in f64, storing z nowhere; null where z is on a GPU, and of rows without elements.
+/// -log(softmax(z))[label] of each row in f64, without storing z. Null for z on a GPU, and for rows without elements.
 template <class Z, class Labels>
 auto eager_row_losses(const Z& z, const Labels& labels, location at) {
   constexpr auto axes = op_shapes::normalize({-1}, Z::rank);
@@ -128,7 +128,7 @@ tensor<T, dims{}> cross_entropy_of(const X& logits, const Labels& labels, locati
   return narrow<T>(mean_over<all_rows, false>(loss, at), at);
 }
 
-/// user_error, of at.op, where an element of one operand would meet several of another, and the other way round.
+/// user_error, of at.op, unless the operands broadcast to the shape of one of them.
 template <class... X>
 void check_paired(location at, const X&... operands) {
   const std::initializer_list<dims> all{to_dims(extents_of(operands, at))...};
@@ -138,7 +138,7 @@ void check_paired(location at, const X&... operands) {
 template <class Y>
 inline constexpr axis_list last_axis = op_shapes::normalize({-1}, Y::rank);
 
-/// False after the compile-time error that Name, which works on the last axis of X, does not take X and what scales it.
+/// False after the compile-time error that Name, a function along X's last axis, does not take X or its scales.
 template <class Name, class X, class... Scales>
 constexpr bool takes_rows() {
   if constexpr (X::rank == 0) return Name::template refuse<fault::rank>();
@@ -152,7 +152,7 @@ auto shared(const X& x, dim n, location at) {
   return detail::evaluate(mul(x, formula_number{1 / static_cast<double>(n.bits)}, at), at);
 }
 
-/// 1 / sqrt(v + eps) of an f64 in T, whose eps it is.
+/// 1 / sqrt(v + eps) of an f64, as T; eps is rounded to T.
 template <class T, class V>
 auto inverse_root(const V& v, double eps, location at) {
   return detail::evaluate(cast<T>(rsqrt(add(v, static_cast<double>(static_cast<T>(eps)), at), at), at), at);
@@ -167,7 +167,7 @@ auto standardised(const Y& y, double eps, location at) {
   const auto squares = squares_over<axes, true>(c.off, at);
   const auto mean = cast<double>(c.mean, at);
   const auto left = detail::evaluate(sub(shared(squares, n, at), mul(mean, mean, at), at), at);
-  // A selection has the derivative of what it takes at 0, too.
+  // A selection has a derivative at 0 too: that of the operand it takes.
   const auto v = detail::evaluate(where(lt(left, 0, at), 0, left, at), at);
   if constexpr (std::is_same_v<element_of<Y>, double>)  // squares that are infinite leave 0
     return mul(c.differences(at), inverse_root<double>(where(isinf(squares, at), squares, v, at), eps, at), at);
@@ -183,8 +183,8 @@ auto unit_rms(const Y& y, double eps, location at) {
 
 }  // namespace detail
 
-/// exp(x) / sum(exp(x)) along an axis, the last by default, relative to the maximum. Floating dtypes; f16 and bf16 are
-/// computed in f32. A row of -inf gives NaN. Over an axis of extent 0 the result is as empty as x.
+/// exp(x) / sum(exp(x)) along an axis, by default the last, computed relative to the maximum. Floating dtypes; f16 and bf16 are
+/// computed in f32. A row of -inf gives NaN. An axis of extent 0 gives an empty result.
 template <int Axis = -1, tensor_like X>
 auto softmax(const X& x, location at = location::current()) {
   return detail::softmax_over<Axis>(x, at);
@@ -194,7 +194,7 @@ auto softmax(const X& x, axis_t<A>, location at = location::current()) {
   return detail::softmax_over<A>(x, at);
 }
 
-/// log(softmax(x)), as x - max - log(sum(exp(x - max))); dtypes and empty axes as softmax's.
+/// log(softmax(x)), as x - max - log(sum(exp(x - max))). Dtypes and empty axes as in softmax.
 template <int Axis = -1, tensor_like X>
 auto log_softmax(const X& x, location at = location::current()) {
   return detail::log_softmax_over<Axis>(x, at);
@@ -271,7 +271,7 @@ auto rms_norm(const X& x, const Gamma& gamma, double eps = 1e-5, location where 
 }
 
 /// The mean over all rows of -log(softmax(logits))[label]: logits (…, classes), labels (…) of i32 or i64. A label outside
-/// [0, classes) is a user_error; in compiled code it contributes log(sum(exp(x - max))), as if its logit were the largest.
+/// [0, classes) is a user_error. In compiled code it adds log(sum(exp(x - max))), as if its logit were the largest.
 template <tensor_like X, tensor_like Labels>
 auto cross_entropy(const X& logits, const Labels& labels, location at = location::current()) {
   using T = typename X::value_type;
@@ -282,8 +282,8 @@ auto cross_entropy(const X& logits, const Labels& labels, location at = location
   else return detail::cross_entropy_of<T>(logits, labels, at);
 }
 
-/// The mean of (a - b)² over all elements, floating dtypes. a and b broadcast to the shape of one of them; user_error where that is
-/// neither's.
+/// The mean of (a - b)² over all elements. Floating dtypes.
+/// user_error unless a and b broadcast to the shape of one of them.
 template <tensor_like A, tensor_like B>
 auto mse_loss(const A& a, const B& b, location where = location::current()) {
   using T = typename A::value_type;

@@ -1,4 +1,4 @@
-// front/functions/order.hpp: functions by the order of elements: sorts, searches, quantiles, unique elements, histograms, segments.
+// front/functions/order.hpp: functions of the order of elements: sorts, searches, quantiles, unique elements, histograms, segments.
 #pragma once
 
 #include <cmath>
@@ -13,42 +13,42 @@
 
 namespace sinter {
 
-/// Of sort and argsort: `{.descending = true}` from the greatest on.
+/// Options of sort and argsort: `{.descending = true}` starts with the greatest.
 struct sort_order {
   bool descending = false;
 };
 
-/// Of topk: `{.largest = false}` for the smallest.
+/// Options of topk: `{.largest = false}` takes the smallest.
 struct topk_order {
   bool largest = true;
 };
 
-/// Of searchsorted: `{.right = true}` for the place behind equal elements instead of before them.
+/// Options of searchsorted: `{.right = true}` gives the place after equal elements instead of before them.
 struct search_side {
   bool right = false;
 };
 
-/// Of bincount: `{.size = n}` counts 0 to n - 1. Without a size the greatest label is read, as bounded has it.
+/// Options of bincount: `{.size = n}` counts 0 to n - 1. Without a size the greatest label is read, as in bounded.
 struct bounded_labels {
   std::optional<dim> size = {};
 };
 
-/// How a quantile between two elements follows from them, as NumPy's methods.
+/// The interpolation of a quantile between two elements, by NumPy's methods.
 enum class interpolation { linear, lower, higher, nearest, midpoint };
 
-/// Of median, quantile and percentile.
+/// Options of median, quantile and percentile.
 struct quantile_rule {
   interpolation method = interpolation::linear;
 };
 
-/// What topk gives: elements, and their places along the axis.
+/// The result of topk: elements, and their places along the axis.
 template <class V, class I>
 struct values_and_indices {
   V values;
   I indices;
 };
 
-/// What histogram gives: how many elements are in each bin, and the bins' bounds, one more.
+/// The result of histogram: the number of elements in each bin, and the bins' bounds, of which there is one more.
 template <class C, class E>
 struct counts_and_edges {
   C counts;
@@ -57,27 +57,27 @@ struct counts_and_edges {
 
 namespace detail {
 
-/// The places along `axis` of the first `count` elements in order; user_error for a count that is not 0 to the extent.
+/// The places along `axis` of the first `count` elements in order; user_error unless `count` is from 0 to the extent.
 SINTER_API handle argsort_at(const char* op, const handle& x, int axis, bool descending, dim count, location at);
 SINTER_API handle sort_at(const char* op, const handle& x, int axis, bool descending, location at);
-/// How many of sorted's along `axis` precede each element of x; extents are equal off the axis.
+/// The number of sorted's elements along `axis` that precede each element of x. Extents are equal off the axis.
 SINTER_API handle search_at(const char* op, const handle& sorted, const handle& x, int axis, bool right, location at);
-/// The same, of one row for all x, or of a row for each of x's rows.
+/// As search_at, with one sorted row for all of x, or one for each of x's rows.
 SINTER_API handle search_rows(const handle& sorted, const handle& x, bool right, location at);
 /// user_error unless 0 <= q <= most.
 SINTER_API void check_fraction(const char* op, double q, double most, location at);
-/// user_error where an axis has no element.
+/// user_error for an empty axis.
 SINTER_API void check_some(const char* op, const dims& x, int axis, location at);
-/// user_error unless there is an id for each of x's rows.
+/// user_error unless each of x's rows has an id.
 SINTER_API void check_ids(const char* op, const dims& x, const dims& ids, location at);
 SINTER_API dim checked_size(const char* op, dim size, location at);
-/// A number of bins or labels; user_error for more than a tensor has elements.
+/// A number of bins or labels; user_error for more than a tensor can hold.
 SINTER_API std::int64_t checked_count(const char* op, std::int64_t n, location at);
-/// Whether bins from low to high are so wide, in a dtype whose numbers are `spacing` apart at 1 and `smallest` at 0, that rounding
-/// takes an element's bin, computed as a number, to a neighbour at most. `least` and `most` bound W, in which that is.
+/// Whether the bins from low to high are so wide that rounding moves an element's computed bin by at most one. The dtype's numbers
+/// are `spacing` apart at 1 and `smallest` apart at 0; `least` and `most` bound W, the dtype of the computation.
 SINTER_API bool bins_apart(std::int64_t bins, double low, double high, double spacing, double smallest, double least,
                            double most);
-/// user_error for bins that are none, and for bounds that are no numbers in order, or that the edges' dtype does not hold.
+/// user_error unless there are bins, the bounds are ordered numbers, and the edges' dtype holds them.
 SINTER_API void check_bins(std::int64_t bins, double low, double high, bool held, dtype edges, location at);
 
 template <class Name, int Axis, class X>
@@ -95,7 +95,7 @@ auto sort(const X& x, sort_order order, location at) {
                                                         at);
 }
 
-/// `Count`: k where the compiler knows it, or dyn.
+/// `Count`: k if the compiler knows it, else dyn.
 template <std::int64_t Count, int Axis, class X>
 auto topk(const X& x, dim k, topk_order order, location at) {
   constexpr int axis = checked_axes<named::topk, X::rank, Axis>()[0];
@@ -107,13 +107,13 @@ auto topk(const X& x, dim k, topk_order order, location at) {
   return values_and_indices<decltype(values), decltype(indices)>{std::move(values), std::move(indices)};
 }
 
-/// 0 to n - 1, where x is.
+/// 0 to n - 1, on x's device.
 template <class X>
 auto places_like(const X& x, dim n, location at) {
   return arange<std::int64_t>(n, same_device(x, at), at);
 }
 
-/// Of rank 1, some, ascending: the number of the distinct element that each is.
+/// For a non-empty ascending vector: for each element, the number of its distinct value.
 template <class S>
 auto distinct_numbers(const S& s, location at) {
   using T = typename S::value_type;
@@ -127,13 +127,13 @@ auto distinct_numbers(const S& s, location at) {
   }
 }
 
-/// The last element of a tensor of rank 1, which has some: it ends a graph that is traced.
+/// The last element of a non-empty vector. Reading it ends a traced graph.
 template <class X>
 std::int64_t last_item(const X& x, location at) {
   return slice(x, axis<0>, -1, to_end, 1, at).item(at);
 }
 
-/// x at `index` where that is a place, else the fill, or its first element.
+/// x at `index`; outside x the fill, or without a fill x's first element.
 template <class X, class I>
 auto taken_or(const X& x, const I& index, const fill_value<typename X::value_type>& fill, location at) {
   const dim n = extents_of(x, at)[0];
@@ -143,7 +143,7 @@ auto taken_or(const X& x, const I& index, const fill_value<typename X::value_typ
   return detail::evaluate(where(inside, found, fill.value, at), at);
 }
 
-/// Between a and b, which are apart, `part` of the way, and `rest` is left; the distance of numbers may be more than T holds.
+/// The point `part` of the way from a to b, which differ; `rest` is 1 - part. The distance may exceed the range of T.
 template <class A, class P, class R>
 auto between(const A& a, const A& b, const P& part, const R& rest, location at) {
   const auto apart = detail::evaluate(sub(b, a, at), at);
@@ -151,8 +151,8 @@ auto between(const A& a, const A& b, const P& part, const R& rest, location at) 
   return detail::evaluate(where(isinf(apart, at), weighted, add(a, mul(apart, part, at), at), at), at);
 }
 
-/// The parts of s at `exact` places along the axis, of which `last` is the end, and where it is in s where they stand: a number's axis
-/// is gone.
+/// The values of s at the fractional places `exact` along the axis; `end` is the last place. For a single number the axis is
+/// removed; for several the values stand along it.
 template <int Axis, class S, class E, class X>
 auto quantile_at(const S& s, const E& end, const X& exact, interpolation method, location at) {
   using T = typename S::value_type;
@@ -204,7 +204,7 @@ auto quantile_at(const S& s, const E& end, const X& exact, interpolation method,
   }
 }
 
-/// The q-th part of s, ascending along the axis, which is gone; of a tensor of some a first axis of them. NaN for those outside [0, 1].
+/// The q-quantile of s, ascending along the removed axis. A tensor q gives a new first axis, with NaN for q outside [0, 1].
 template <class Name, int Axis, class S, class Q>
 auto quantile_of(const S& s, const Q& q, interpolation method, location at) {
   check_some(Name::text, to_dims(extents_of(s, at)), Axis, at);
@@ -243,7 +243,7 @@ auto quantile_of(const S& s, const Q& q, interpolation method, location at) {
   }
 }
 
-/// x with the axes, of which there are several, as its last one.
+/// x with several axes merged into its last one.
 template <axis_list Over, class X>
 auto merged_axes(const X& x, location at) {
   constexpr int kept = X::rank - Over.count;
@@ -282,7 +282,7 @@ auto in_order(const X& x, location at, F f) {
   }
 }
 
-/// The parts that a user names, as parts of 1: a number, an array or a tensor.
+/// The quantiles of a user as fractions of 1: a number, an array or a tensor.
 template <class Name>
 double parts_of_one(double q, double by, location at) {
   check_fraction(Name::text, q, by, at);
@@ -302,21 +302,21 @@ auto parts_of_one(const Q& q, double by, location at) {
   else return by == 1 ? detail::evaluate(q, at) : detail::evaluate(div(q, by, at), at);
 }
 
-/// How many axes the parts themselves have.
+/// The number of axes that the quantiles have.
 template <class Q>
 constexpr int axes_of_parts() {
   if constexpr (tensor_like<Q>) return Q::rank;
   else return std::is_same_v<Q, double> ? 0 : 1;
 }
 
-/// Extents whose axes from `first` on are a tensor's of this rank without some: those as ones.
+/// The extents of a result with keepdims. From axis `first` on, extents of 1 stand for the removed axes of a tensor of `rank` axes.
 constexpr dims with_ones(const dims& of, const axis_list& gone, int first, int rank) {
   dims to(first + rank);
   for (int d = 0, next = 0; d < first + rank; ++d) to[d] = d >= first && gone.has(d - first) ? dim(1) : of[next++];
   return to;
 }
 
-/// Each part q of x's elements, in order along the axes.
+/// Each quantile q of x's elements along the axes.
 template <class Name, bool Keep, int... Axes, class X, class Q>
 auto quantiles(const X& x, const Q& q, quantile_rule rule, location at) {
   if constexpr (!takes_floats<Name, X>()) {
@@ -341,14 +341,14 @@ auto quantiles(const X& x, const Q& q, quantile_rule rule, location at) {
   }
 }
 
-/// i where it is in [0, n), else n.
+/// i if it is in [0, n), else n.
 template <class I>
 auto known_or_last(const I& i, dim n, location at) {
   const auto known = bit_and(ge(i, 0, at), lt(i, n, at), at);
   return detail::evaluate(where(known, cast<std::int64_t>(i, at), n, at), at);
 }
 
-/// The sums of x's rows with each i of [0, n), of rank 1.
+/// The sum of x's rows for each id in [0, n); the ids i have rank 1.
 template <class Name, class X, class I>
 auto row_sums(const X& x, const I& i, dim n, location at) {
   using T = typename X::value_type;
@@ -360,7 +360,7 @@ auto row_sums(const X& x, const I& i, dim n, location at) {
   return slice(scatter_add(base, known_or_last(i, n, at), x, axis<0>, at), axis<0>, 0, n, 1, at);
 }
 
-/// How often each of [0, n) is among i.
+/// The number of times that each of [0, n) occurs in i.
 template <class I>
 auto counted(const I& i, dim n, location at) {
   const auto ones =
@@ -368,7 +368,7 @@ auto counted(const I& i, dim n, location at) {
   return row_sums<named::bincount>(ones, i, n, at);
 }
 
-/// The sums of the weights of each of [0, n) among i, which are as many.
+/// The sum of the weights for each of [0, n) in i; each element of i has a weight.
 template <class Name, class I, class W>
 auto weighed(const I& i, const W& weights, dim n, location at) {
   constexpr bool numbers = !is_bool(dtype_of<typename W::value_type>);
@@ -400,7 +400,7 @@ constexpr bool check_segments() {
   return X::rank >= 1 && I::rank == 1 && !is_bool(dtype_of<typename X::value_type>);
 }
 
-/// What is no smaller, or no greater, than any T.
+/// The identity of minimum (`greatest`) or of maximum.
 template <class T>
 T end_of(bool greatest) {
   const ir::scalar s = ir::combiner_identity(greatest ? ir::op::minimum : ir::op::maximum, dtype_of<T>);
@@ -408,7 +408,7 @@ T end_of(bool greatest) {
   else return static_cast<T>(s.i);
 }
 
-/// The extreme of each segment's rows: the first or the last of what is ordered by ids, then by values.
+/// The extreme of each segment's rows: the first or the last row, ordered by id and then by value.
 template <class Name, bool Largest, class X, class I>
 auto segment_extreme(const X& x, const I& ids, dim n, location at) {
   using T = typename X::value_type;
@@ -458,8 +458,8 @@ auto segment_extreme(const X& x, const I& ids, dim n, location at) {
 
 }  // namespace detail
 
-/// The elements in ascending order along an axis, the last by default: sort(x), sort<0>(x), sort(x, axis<0>, {.descending = true}).
-/// Stable; NaN is last either way, as NumPy has it, and -0 equals 0. Any dtype. The derivative goes where an element came from.
+/// The elements in ascending order along an axis, by default the last: sort(x), sort<0>(x), sort(x, axis<0>, {.descending = true}).
+/// Stable; NaN is last in either order, as in NumPy, and -0 equals 0. Any dtype. The derivative goes to each element's origin.
 /// user_error for more than 2^31 elements.
 template <int Axis = -1, tensor_like X>
 auto sort(const X& x, sort_order order = {}, location where = location::current()) {
@@ -470,7 +470,7 @@ auto sort(const X& x, axis_t<A>, sort_order order = {}, location where = locatio
   return detail::sort<detail::named::sort, A>(x, order, where.in("sort"));
 }
 
-/// Where along the axis the elements of sort(x) come from, i64. Of equal elements the first is first.
+/// The places along the axis of the elements of sort(x), i64. Equal elements keep their order.
 template <int Axis = -1, tensor_like X>
 auto argsort(const X& x, sort_order order = {}, location where = location::current()) {
   return detail::argsort<detail::named::argsort, Axis>(x, order, where.in("argsort"));
@@ -480,9 +480,9 @@ auto argsort(const X& x, axis_t<A>, sort_order order = {}, location where = loca
   return detail::argsort<detail::named::argsort, A>(x, order, where.in("argsort"));
 }
 
-/// The k largest elements along an axis, the last by default, in descending order, and their places (i64); of equal ones the first.
-/// `auto [values, indices] = topk(x, 5)`, topk<5>(x) for static extents, `{.largest = false}` for the smallest. NaN comes after all
-/// others. user_error unless 0 <= k <= the extent.
+/// The k largest elements along an axis, by default the last, in descending order, and their places (i64). Equal elements keep
+/// their order. `auto [values, indices] = topk(x, 5)`, topk<5>(x) for static extents, `{.largest = false}` for the smallest. NaN
+/// comes after all others. user_error unless 0 <= k <= the extent.
 template <tensor_like X, int A = -1>
 auto topk(const X& x, dim k, axis_t<A> = {}, topk_order order = {}, location where = location::current()) {
   return detail::topk<dyn, A>(x, k, order, where.in("topk"));
@@ -493,9 +493,9 @@ auto topk(const X& x, axis_t<A> = {}, topk_order order = {}, location where = lo
   return detail::topk<K, A>(x, K, order, where.in("topk"));
 }
 
-/// For each element of x how many elements of `sorted` precede it: where it would be put to keep the order, i64, as x. Before equal
-/// elements, or behind them with {.right = true}. `sorted` ascends and has rank 1, or as many rows as x (last axis; others equal).
-/// NaN is last. user_error where the rows differ in number.
+/// The number of elements of `sorted` that precede each element of x: its place in the order, i64, of x's shape. The place is
+/// before equal elements, or after them with {.right = true}. `sorted` ascends and has rank 1, or as many rows as x along its last
+/// axis. NaN is last. user_error where the rows differ in number.
 template <tensor_like S, tensor_like X>
 auto searchsorted(const S& sorted, const X& x, search_side side = {}, location where = location::current()) {
   const location at = where.in("searchsorted");
@@ -509,9 +509,9 @@ auto searchsorted(const S& sorted, const X& x, search_side side = {}, location w
   else return x;
 }
 
-/// The distinct elements of x, ascending, of rank 1; NaN is one of them. unique(x, {.size = 8}) gives the first 8, and after those
-/// that there are the fill, which is the first element by default. Without a size the count is read: a compiled function goes on
-/// in another graph. user_error where nothing is there to fill with.
+/// The distinct elements of x, ascending, of rank 1; all NaN count as one. unique(x, {.size = 8}) gives the first 8, padded with the
+/// fill, by default the first of them. Without a size the count is read, so a compiled function goes on in another graph.
+/// user_error if an empty x has no fill.
 template <tensor_like X>
 auto unique(const X& x, bounded<typename X::value_type> bound = {}, location where = location::current()) {
   const location at = where.in("unique");
@@ -531,8 +531,8 @@ auto unique(const X& x, bounded<typename X::value_type> bound = {}, location whe
   return result(detail::taken_or(s, first, bound.fill, at));
 }
 
-/// The places of elements that are not 0, in row-major order: a tensor of i64 for each axis, as NumPy has it. nonzero(x, {.size = 8})
-/// gives the first 8 and then places that are the fill, 0 by default. Without a size the count is read, as unique's.
+/// The places of non-zero elements in row-major order, as in NumPy: one tensor of i64 for each axis. nonzero(x, {.size = 8}) gives
+/// the first 8, padded with the fill, by default 0. Without a size the count is read, as in unique.
 template <tensor_like X>
 auto nonzero(const X& x, bounded<std::int64_t> bound = {}, location where = location::current()) {
   const location at = where.in("nonzero");
@@ -586,17 +586,17 @@ auto nonzero(const X& x, bounded<std::int64_t> bound = {}, location where = loca
   SINTER_FORMS(NAME, BY, const double(&q)[N], std::size_t N, std::enable_if_t<(N > 1), int> = 0, ) \
   SINTER_FORMS(NAME, BY, const P& q, tensor_like P, )
 
-/// The q-th part of the elements, 0 to 1, of all or along axes, which are gone: quantile(x, 0.25), quantile(x, 0.25, axis<0>,
-/// {.method = interpolation::lower}); with `keepdims` they are ones. Between two elements linear, or as NumPy's method of that name; NaN
-/// where one is. Floating dtypes. Of a list of some, quantile(x, {0.1, 0.5}), or of a tensor of f64 one of each, along a first axis; x is
-/// ordered once. user_error for nothing, and for q outside [0, 1], for which a tensor has NaN.
+/// The quantile q, in [0, 1], of all elements or along axes, which are removed: quantile(x, 0.25), quantile(x, 0.25, axis<0>,
+/// {.method = interpolation::lower}). `keepdims` keeps the axes with extent 1. The default method is linear; others are NumPy's.
+/// NaN where an element is NaN. Floating dtypes. A list, quantile(x, {0.1, 0.5}), or a tensor q of f64 gives a first axis with one
+/// quantile each; x is sorted once. user_error for empty axes, and for q outside [0, 1]; in a tensor such a q gives NaN.
 SINTER_QUANTILE(quantile, 1)
 /// quantile(x, q/100).
 SINTER_QUANTILE(percentile, 100)
 #undef SINTER_QUANTILE
 #undef SINTER_FORMS
 
-/// The middle element, or the mean of the two in the middle: quantile(x, 0.5), of all or along axes, with `keepdims` or without.
+/// The middle element, or the mean of the two middle elements: quantile(x, 0.5), of all or along axes, with or without `keepdims`.
 template <tensor_like X, int... A>
 auto median(const X& x, axis_t<A...> = {}, location where = location::current()) {
   return detail::quantiles<detail::named::median, false, A...>(x, 0.5, {}, where.in("median"));
@@ -612,7 +612,7 @@ auto median(const X& x, keepdims_t, location where = location::current()) {
 
 namespace detail {
 
-/// The bin of each of x, between neighbours of edges that ascend: one outside [0, bins) where it is in none.
+/// The bin of each element of x between ascending edges, or a number outside [0, bins).
 template <class X, class E>
 tensor<std::int64_t, 1> searched_bins(const X& x, const E& edges, dim bins, location at) {
   const auto below = searchsorted(edges, x, {.right = true}, at);
@@ -620,7 +620,7 @@ tensor<std::int64_t, 1> searched_bins(const X& x, const E& edges, dim bins, loca
   return detail::evaluate(where(eq(x, last, at), bins - 1, sub(below, 1, at), at), at);
 }
 
-/// The same of equal bins from low on that are apart, as bins_apart has it, computed in W.
+/// The same for equal bins from low on that satisfy bins_apart, computed in W.
 template <class W, class X, class E>
 tensor<std::int64_t, 1> computed_bins(const X& x, const E& edges, std::int64_t bins, double low, double width,
                                       location at) {
@@ -637,7 +637,7 @@ tensor<std::int64_t, 1> computed_bins(const X& x, const E& edges, std::int64_t b
   return detail::evaluate(where(inside, moved, -1, at), at);
 }
 
-/// histogram of x, of rank 1 and of the edges' dtype; `tally` counts or weighs what is in the bins.
+/// The histogram of x, of rank 1 and of the edges' dtype; `tally` counts or weighs each bin.
 template <class X, class Tally>
 auto equal_bins(const X& x, std::int64_t bins, double low, double high, Tally tally, location at) {
   using E = typename X::value_type;
@@ -668,7 +668,7 @@ auto edge_bins(const X& x, const E& edges, Tally tally, location at) {
   return counts_and_edges<decltype(counts), decltype(bounds)>{std::move(counts), std::move(bounds)};
 }
 
-/// x as histograms of equal bins have it.
+/// x in the form that histograms of equal bins take.
 template <class X>
 auto binned(const X& x, location at) {
   const auto flat = flatten(x, at);
@@ -678,8 +678,9 @@ auto binned(const X& x, location at) {
 
 }  // namespace detail
 
-/// How many elements are in each of the bins between neighbours of `edges`, which ascend and are two at least; the last bin has its
-/// upper bound, too. Counts are i64; with weights, one for each element, their sums. What is in no bin, as NaN, is not counted.
+/// The number of elements in each bin between neighbours of `edges`: two or more, ascending. The last bin includes its upper bound.
+/// Counts are i64; with one weight for each element, bins have the sums of the weights. Elements in no bin, such as NaN, do not count.
+/// user_error for fewer than two edges.
 template <tensor_like X, tensor_like E>
 auto histogram(const X& x, const E& edges, location where = location::current()) {
   const location at = where.in("histogram");
@@ -694,8 +695,8 @@ auto histogram(const X& x, const E& edges, const W& weights, location where = lo
       at);
 }
 
-/// The same of equal bins between two numbers; edges have x's dtype, or are f64 for integers. user_error for bounds that these do
-/// not hold.
+/// The histogram of equal bins between two numbers. Edges have x's dtype, or f64 for integers. user_error for bounds that this
+/// dtype cannot hold.
 template <tensor_like X>
 auto histogram(const X& x, std::int64_t bins, double low, double high, location where = location::current()) {
   const location at = where.in("histogram");
@@ -713,7 +714,7 @@ auto histogram(const X& x, std::int64_t bins, double low, double high, const W& 
 
 namespace detail {
 
-/// The labels in a row, and how many numbers are counted.
+/// Flattens the labels, and determines the number of counted values.
 template <class I, class Tally>
 auto tallied(const I& labels, bounded_labels bound, Tally tally, location at) {
   check_index_dtype<named::bincount, I, false>();
@@ -729,9 +730,9 @@ auto tallied(const I& labels, bounded_labels bound, Tally tally, location at) {
 
 }  // namespace detail
 
-/// How often each number is among labels of rank 1, i32 or i64: bincount(labels, {.size = n}) of 0 to n - 1, without a size up to the
-/// greatest, which is read as unique's count is. Negative labels, and those of n and more, are not counted. bincount(labels,
-/// weights): the sums of the labels' weights, in their dtype.
+/// How often each number occurs among labels of rank 1, i32 or i64. bincount(labels, {.size = n}) counts 0 to n - 1. Without a size
+/// it counts up to the greatest label; reading that ends a graph, as in unique. Negative labels, and labels of n or more, do not
+/// count. bincount(labels, weights) sums the labels' weights, in their dtype.
 template <tensor_like I>
 auto bincount(const I& labels, bounded_labels bound = {}, location where = location::current()) {
   const location at = where.in("bincount");
@@ -746,8 +747,8 @@ auto bincount(const I& labels, const W& weights, bounded_labels bound = {}, loca
       at);
 }
 
-/// The sum of x's rows (axis 0) with each id, 0 to n - 1. Halves are added in f32. ids have rank 1, i32 or i64; rows of
-/// one outside [0, n) are left out. A segment without rows is 0. user_error unless there is an id for each row.
+/// The sum of x's rows (axis 0) for each id from 0 to n - 1. Halves are added in f32. ids have rank 1, i32 or i64; rows with an
+/// id outside [0, n) are left out. An empty segment has 0. user_error unless each row has an id.
 template <tensor_like X, tensor_like I>
 auto segment_sum(const X& x, const I& ids, dim n, location where = location::current()) {
   const location at = where.in("segment_sum");
@@ -759,7 +760,7 @@ auto segment_sum(const X& x, const I& ids, dim n, location where = location::cur
   }
 }
 
-/// The product of x's rows with each id, as segment_sum; 1 of none. Halves are multiplied in f32.
+/// The product of x's rows for each id, as segment_sum; an empty segment has 1. Halves are multiplied in f32.
 template <tensor_like X, tensor_like I>
 auto segment_prod(const X& x, const I& ids, dim n, location where = location::current()) {
   const location at = where.in("segment_prod");
@@ -780,7 +781,7 @@ auto segment_prod(const X& x, const I& ids, dim n, location where = location::cu
   }
 }
 
-/// The mean of x's rows with each id, as segment_sum; NaN of none. Floating dtypes.
+/// The mean of x's rows for each id, as segment_sum; an empty segment has NaN. Floating dtypes.
 template <tensor_like X, tensor_like I>
 auto segment_mean(const X& x, const I& ids, dim n, location where = location::current()) {
   const location at = where.in("segment_mean");
@@ -806,9 +807,9 @@ auto segment_mean(const X& x, const I& ids, dim n, location where = location::cu
   }
 }
 
-/// The greatest of x's rows with each id, element by element; NaN where one is. A segment without rows has -infinity, of integers
-/// the least. ids as segment_sum's. The derivative goes to one element, the last of
-/// equal ones.
+/// The greatest of x's rows for each id, element by element; NaN if one is NaN. ids as in segment_sum.
+/// An empty segment has -infinity, or the least integer.
+/// The derivative goes to a single element, the last of equal ones.
 template <tensor_like X, tensor_like I>
 auto segment_max(const X& x, const I& ids, dim n, location where = location::current()) {
   const location at = where.in("segment_max");
@@ -817,7 +818,7 @@ auto segment_max(const X& x, const I& ids, dim n, location where = location::cur
   else return x;
 }
 
-/// The smallest, as segment_max; infinity, or the greatest integer, of none. The derivative goes to the first of equal ones.
+/// The smallest, as segment_max. An empty segment has infinity, or the greatest integer. The derivative goes to the first of equal elements.
 template <tensor_like X, tensor_like I>
 auto segment_min(const X& x, const I& ids, dim n, location where = location::current()) {
   const location at = where.in("segment_min");
@@ -828,7 +829,7 @@ auto segment_min(const X& x, const I& ids, dim n, location where = location::cur
 
 }  // namespace sinter
 
-// Header-only: whoever sees the declarations has the definitions as well.
+// Header-only: the declarations come with their definitions.
 #if !defined(SINTER_COMPILED)
 #include "order_rules.hpp"
 #endif

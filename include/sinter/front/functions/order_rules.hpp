@@ -10,7 +10,7 @@
 
 namespace sinter::detail {
 
-/// Calls f(the offset of a row's first element by `strides`, the same by `others`) for rows [begin, end) along `axis`.
+/// Calls f(offset by `strides`, offset by `others`) with the first element of each row [begin, end) along `axis`.
 template <class F>
 void each_row(dims extents, int axis, const dims& strides, const dims& others, std::int64_t begin, std::int64_t end,
               F&& f) {

@@ -1,4 +1,4 @@
-// front/functions/place_rules.hpp: several elements or a range told by indices, on handles; compiled once.
+// front/functions/place_rules.hpp: reads and writes of several elements or ranges at indices, on handles; compiled once.
 #pragma once
 
 #include <numeric>
@@ -56,17 +56,17 @@ SINTER_API place_list places_of_range(const handle& x, int axis, dim first, dim 
   return p;
 }
 
-/// The first axes of x, as many as there are indices, as one.
+/// Joins the first axes of x, one for each index, into one axis.
 inline dims with_one_axis(const handle& x, std::size_t axes) {
   return op_shapes::joined(dims{op_shapes::part(x.extents, 0, static_cast<int>(axes)).numel()}, extents_after(x, axes));
 }
 
-/// The steps of the first axes of x within the axis that they are joined to.
+/// The strides of x's first axes within the joined axis.
 inline dims joined_strides(const handle& x, std::size_t axes) {
   return row_major_strides(op_shapes::part(x.extents, 0, static_cast<int>(axes)));
 }
 
-/// Where elements are, in steps of `strides`; user_error for an index out of range.
+/// The places of elements, in steps of `strides`; user_error for an index out of range.
 inline std::vector<std::int64_t> checked_places(const char* op, const handle& x, const place_list& p,
                                                 const dims& strides, location at) {
   std::vector<std::int64_t> all(static_cast<std::size_t>(p.common.numel()), 0);
@@ -78,7 +78,7 @@ inline std::vector<std::int64_t> checked_places(const char* op, const handle& x,
   return all;
 }
 
-/// Traced indices as one of the joined axes: clamped, or (`drop`) -1 where one is out of range. One index is as it is.
+/// Traced indices as an index of the joined axes. An index out of range is clamped, or gives -1 with `drop`. A single index is unchanged.
 inline handle joined_index(const char* op, const handle& x, const place_list& p, bool drop, location at) {
   const dims strides = joined_strides(x, p.indices.size());
   ir::value sum, valid;
@@ -167,7 +167,7 @@ SINTER_API handle element_of_axis(const char* op, const handle& x, int axis, dim
   return views::reshape(views::slice_axis(x, axis, {i, 1, 1}, at), op_shapes::take(x.extents, dims(0), axis).shape, at);
 }
 
-/// Starts must be one for each axis, and sizes fit.
+/// Checks that there is one start for each axis, and that the sizes fit.
 inline void check_part(const char* op, const handle& x, const handle& starts, const dims& sizes, location at) {
   if (starts.extents[0] != x.extents.rank)
     fail(op,
@@ -179,7 +179,7 @@ inline void check_part(const char* op, const handle& x, const handle& starts, co
       fail(op, "a part of " + text::shape(sizes) + " is not in a tensor of " + text::shape(x.extents), at);
 }
 
-/// Concrete starts, moved so that the part is in x.
+/// Concrete starts, moved so that the part lies in x.
 inline std::vector<op_shapes::range> ranges_of(const handle& x, const handle& starts, const dims& sizes, location at) {
   const handle c = contiguous(starts, at);
   std::vector<op_shapes::range> out;

@@ -1,4 +1,4 @@
-// front/functions/places.hpp: several elements or a range told by indices, read and written: x[i], take(x, i, j), gather_nd, x.at(…),
+// front/functions/places.hpp: reads and writes of several elements or ranges at indices: x[i], take(x, i, j), gather_nd, x.at(…),
 // dynamic_slice, dynamic_update_slice, compress.
 #pragma once
 
@@ -18,22 +18,22 @@ namespace detail {
 
 inline constexpr int most_indices = 4;
 
-/// A part of a tensor: a range of an axis, or what indices of the first axes name.
+/// A part of a tensor: a range of one axis, or the elements at indices of the first axes.
 struct place_list {
   int axis = 0;
-  op_shapes::range range;       ///< where there are no indices
-  std::vector<handle> indices;  ///< of the extents `common`
-  dims common, shape;           ///< of the part
+  op_shapes::range range;       ///< without indices
+  std::vector<handle> indices;  ///< with the extents `common`
+  dims common, shape;           ///< the part's extents
 };
 
-/// Indices broadcast to one shape; user_error where they do not.
+/// Indices broadcast to one shape; user_error if they do not broadcast.
 SINTER_API place_list places_at(const char* op, const handle& x, std::span<const handle> indices, location at);
-/// first <= i < last of an axis, as slice takes them.
+/// first <= i < last of an axis, with slice's rules.
 SINTER_API place_list places_of_range(const handle& x, int axis, dim first, dim last);
 
-/// The elements of x there.
+/// The elements of x in the part.
 SINTER_API handle taken(const char* op, const handle& x, const place_list& p, location at);
-/// x, with y, which broadcasts to the part's extents, combined there (identity: instead).
+/// x with y combined into the part (identity: replaces it); y broadcasts to the part's extents.
 SINTER_API handle updated(const char* op, const handle& x, const place_list& p, const handle& y, ir::op combiner,
                           location at);
 
@@ -43,18 +43,18 @@ SINTER_API handle element_of_axis(const char* op, const handle& x, int axis, dim
 SINTER_API handle dynamic_part(const handle& x, const handle& starts, const dims& sizes, location at);
 SINTER_API handle dynamic_update(const handle& x, const handle& update, const handle& starts, location at);
 
-/// Rows of x where the mask (of one axis) is true, then rows of `fill` (of rank 0), `size` of them.
+/// `size` rows: those of x with a true mask (of one axis), padded with rows of `fill` (of rank 0).
 SINTER_API handle compressed(const handle& x, const handle& mask, int axis, dim size, const handle& fill, location at);
-/// How many elements of the mask are true: a number, which ends the graph so far.
+/// The number of true elements in the mask, as an integer: reading it ends the graph.
 template <class Mask>
 std::int64_t count_true(const Mask& mask, location at) {
   return sum(cast<std::int64_t>(mask, at), axis<>, at).item(at);
 }
 
-/// user_error for a number that is no index in [-extent, extent) of an axis of x, while tracing, too.
+/// user_error, also during a trace, for a number outside [-extent, extent) of an axis of x.
 SINTER_API void check_number_index(const char* op, const handle& x, int axis, dim index, location at);
 
-/// An index of an axis of x as a handle: of an integer the tensor of rank 0.
+/// An index of an axis of x as a handle; an integer becomes a tensor of rank 0.
 template <class Name, class I>
 handle index_operand(const handle& x, int axis, const I& i, location at) {
   if constexpr (extent_like<I>) {
@@ -70,7 +70,7 @@ constexpr int index_rank() {
   if constexpr (extent_like<I>) return 0;
   else return I::rank;
 }
-/// The rank of what indices of the first axes name.
+/// The rank of a part at indices of the first axes.
 template <class Name, class X, class... I>
 constexpr int rank_of_places() {
   constexpr bool few = sizeof...(I) <= most_indices, fit = int(sizeof...(I)) <= X::rank;
@@ -101,9 +101,9 @@ auto take_several(const X& x, location at, const I&... index) {
 
 namespace detail {
 
-/// What x.at(…) names: its functions give a new tensor, x with that part replaced, or combined with y, which is a tensor of x's dtype
-/// that broadcasts to the part, or a number. In a compiled function in place where nothing else needs x. Where indices are equal
-/// all count, of `set` the last. Indices out of range: an error eagerly, dropped in compiled code.
+/// The part of x that x.at(…) selects. Its functions return a new tensor: x with the part replaced, or combined with y. The operand
+/// y is a number, or a tensor of x's dtype that broadcasts to the part. Compiled functions update in place if nothing else needs x. Equal
+/// indices all count; for `set` the last wins. An index out of range is an error eagerly, and is dropped in compiled code.
 template <class T, dims Shape, int Rank>
 class tensor_part {
  public:
@@ -207,8 +207,8 @@ auto gather_several(const X& x, std::index_sequence<K...>, location at, const ha
 
 }  // namespace detail
 
-/// The part of x at one index along an axis (the first by default), which goes: take(x, 2, axis<1>) is a column of a matrix. Negative
-/// indices count from the end; user_error for one outside [-extent, extent).
+/// The part of x at one index along an axis, by default the first; the axis is removed: take(x, 2, axis<1>) is a matrix's column.
+/// Negative indices count from the end; user_error for an index outside [-extent, extent).
 template <tensor_like X, extent_like I, int A = 0>
 auto take(const X& x, I index, axis_t<A> = {}, location where = location::current()) {
   const location at = where.in("take");
@@ -218,8 +218,8 @@ auto take(const X& x, I index, axis_t<A> = {}, location where = location::curren
       detail::element_of_axis("take", detail::untyped(x, at), place, dim(index), at), at);
 }
 
-/// x at several indices of its first axes, which broadcast together: result[…] = x[i[…], j[…]], as NumPy's x[i, j]; the axes that
-/// have no index follow. Two to four indices, i32 or i64, negative ones count from the end; out of range as in take. One kernel.
+/// x at several indices of its first axes, which broadcast together: result[…] = x[i[…], j[…]], as x[i, j] in NumPy. The other axes
+/// follow. Two to four indices, i32 or i64; negative ones count from the end. Out of range as in take. One kernel.
 template <tensor_like X, tensor_like I, tensor_like J>
 auto take(const X& x, const I& i, const J& j, location where = location::current()) {
   return detail::take_several<detail::named::take>(x, where.in("take"), i, j);
@@ -233,8 +233,8 @@ auto take(const X& x, const I& i, const J& j, const K& k, const L& l, location w
   return detail::take_several<detail::named::take>(x, where.in("take"), i, j, k, l);
 }
 
-/// x at indices of its first K axes, which lie along the index's last axis: result[…] = x[index[…, 0], …, index[…, K - 1]]. K is the
-/// index's static last extent, or given: gather_nd<2>(x, index). Else as take. user_error where the last extent is not K.
+/// x at indices of its first K axes, stored along the index's last axis: result[…] = x[index[…, 0], …, index[…, K - 1]]. K is the
+/// index's static last extent, or given: gather_nd<2>(x, index). Otherwise as take. user_error unless the last extent is K.
 template <int K, tensor_like X, tensor_like I>
 auto gather_nd(const X& x, const I& index, location where = location::current()) {
   const location at = where.in("gather_nd");
@@ -273,8 +273,8 @@ tensor<std::int64_t, 1> stacked_starts(const tensor<std::int64_t, dims{}> (&star
 }
 }  // namespace detail
 
-/// The part of x that begins at `starts`, one for each axis, of these extents. A start is moved so that the part lies in x, as XLA does:
-/// to [0, extent - size]; negative ones do not count from the end. user_error where a size is more than x's extent.
+/// The part of x with these extents that begins at `starts`, one start for each axis. As in XLA, a start is clamped to
+/// [0, extent - size]; negative starts do not count from the end. user_error for a size above x's extent.
 template <tensor_like X, tensor_like I, std::size_t R>
 auto dynamic_slice(const X& x, const I& starts, const dim (&sizes)[R], location where = location::current()) {
   const location at = where.in("dynamic_slice");
@@ -292,7 +292,7 @@ auto dynamic_slice(const X& x, const tensor<std::int64_t, dims{}> (&starts)[N], 
   return dynamic_slice(x, detail::stacked_starts(starts, where), sizes, where);
 }
 
-/// x with `update` in place of the part of its extents that begins at `starts`, which are moved as dynamic_slice's.
+/// x with `update` in place of the equally large part that begins at `starts`, which are clamped as in dynamic_slice.
 template <tensor_like X, tensor_like U, tensor_like I>
 auto dynamic_update_slice(const X& x, const U& update, const I& starts, location where = location::current()) {
   const location at = where.in("dynamic_update_slice");
@@ -314,8 +314,8 @@ auto dynamic_update_slice(const X& x, const U& update, const tensor<std::int64_t
   return dynamic_update_slice(x, update, detail::stacked_starts(starts, where), where);
 }
 
-/// The elements of x along an axis where the mask, of one axis, is true, in order; as NumPy's compress. With {.size = n, .fill = v}
-/// there are n, the last of them v where fewer are true; more are left out. user_error where the mask has another extent.
+/// The elements of x along an axis with a true mask, in order, as NumPy's compress; the mask has one axis. {.size = n, .fill = v}
+/// gives n elements, padded with v or cut off. user_error if the mask has another extent.
 template <tensor_like X, tensor_like Mask, int A = 0>
 auto compress(const X& x, const Mask& mask, axis_t<A> = {}, bounded<typename X::value_type> how = {},
               location where = location::current()) {
@@ -346,7 +346,7 @@ auto compress(const X& x, const Mask& mask, bounded<typename X::value_type> how,
 
 }  // namespace sinter
 
-// Header-only: whoever sees the declarations has the definitions as well.
+// Header-only: the declarations come with their definitions.
 #if !defined(SINTER_COMPILED)
 #include "place_rules.hpp"
 #endif

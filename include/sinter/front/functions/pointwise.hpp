@@ -1,4 +1,4 @@
-// front/functions/pointwise.hpp: pointwise functions: one for every row of ops.def, and those composed of them.
+// front/functions/pointwise.hpp: pointwise functions: one for each row of ops.def, and their compositions.
 #pragma once
 
 #include <limits>
@@ -25,9 +25,9 @@ inline constexpr double largest_of = std::is_same_v<T, double>    ? std::numeric
 
 }  // namespace detail
 
-/// Every row of ops.def is a function of its arity: exp(x), pow(x, y), select(mask, x, y). Operands are tensors,
-/// expressions or C++ numbers; they broadcast. Results are lazy. Wrong dtypes and static extents are compile-time errors,
-/// extents that do not broadcast a user_error where the result is evaluated.
+/// Each row of ops.def is a function of its arity: exp(x), pow(x, y), select(mask, x, y). Operands are tensors, expressions or C++
+/// numbers; they broadcast. Results are lazy. Wrong dtypes and static extents are compile-time errors. Extents that do not
+/// broadcast are a user_error at evaluation.
 #define SINTER_POINTWISE(name, arity, rule, value, da, db, dc) SINTER_FUNCTION_##arity(name, rule)
 #define SINTER_FUNCTION_1(NAME, RULE)                                                                                  \
   template <tensor_like A>                                                                                             \
@@ -51,12 +51,12 @@ inline constexpr double largest_of = std::is_same_v<T, double>    ? std::numeric
 #undef SINTER_FUNCTION_2
 #undef SINTER_FUNCTION_3
 
-/// x as dtype R. Floats truncate to integers, saturating, NaN gives 0; integers wrap; anything to bool is x != 0.
+/// x as dtype R. Floats truncate to integers, saturating, and NaN gives 0; integers wrap; bool is x != 0.
 template <element R, tensor_like X>
 constexpr auto cast(const X& x, location at = location::current()) {
   return detail::make<ir::op::cast, R>(at, x);
 }
-// An error, but of std::complex, which <sinter/complex.hpp> casts to.
+// An error, except for std::complex, to which <sinter/complex.hpp> casts.
 template <class R, tensor_like X>
 requires(!element<R> && !requires(const R& r) { r.imag(); }) constexpr auto cast(const X& x) {
   static_assert(
@@ -68,7 +68,7 @@ requires(!element<R> && !requires(const R& r) { r.imag(); }) constexpr auto cast
 
 namespace detail {
 
-/// How the narrow floats lie in their bits.
+/// The bit layout of the narrow floats.
 template <class T>
 struct narrow_format {
   static constexpr int width = 8 * int(sizeof(T)), mantissa = digits_of(dtype_of<T>) - 1,
@@ -76,7 +76,7 @@ struct narrow_format {
   static constexpr bool infinite = exponent != 4, as_float = exponent == 8;  ///< bf16 has the exponents of f32
   static constexpr std::uint32_t special = infinite ? ((1u << exponent) - 1) << mantissa : 0x7f;
   static constexpr std::uint32_t shift = 23 - mantissa, rebias = 127 - bias;
-  /// In bits, where subnormal numbers end; those are so many of the least.
+  /// The bits of the smallest normal number, which is also the number of subnormal numbers.
   static constexpr std::uint32_t normal = as_float ? 0 : 1u << mantissa,
                                  wide_normal = as_float ? 0 : (rebias + 1) << 23;
   static constexpr double small = static_cast<double>(std::uint64_t{1} << (as_float ? 0 : bias - 1 + mantissa));
@@ -135,8 +135,8 @@ auto bit_cast_of(const X& x, location at) {
 
 }  // namespace detail
 
-/// x's bits as those of dtype R, which is as large: bit_cast<std::int32_t>(x) of f32. No derivative. NaN keeps its bits; of the formats
-/// of 16 and 8 bits its sign only. Not of bool.
+/// x's bits as dtype R of the same size: bit_cast<std::int32_t>(x) of f32. No derivative. NaN keeps its bits; in formats of 16 and
+/// 8 bits it keeps only its sign. Not for bool.
 template <element R, tensor_like X>
 auto bit_cast(const X& x, location at = location::current()) {
   constexpr dtype from = dtype_of<typename X::value_type>, to = dtype_of<R>;
@@ -172,7 +172,7 @@ constexpr auto relu(const X& x, location at = location::current()) {
   else return x;
 }
 
-/// How gelu is computed.
+/// The formula of gelu.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"  // g++: of enumerators that have a scope
 enum class approximate : std::uint8_t { none, tanh };
@@ -187,8 +187,8 @@ constexpr auto gelu(const X& x, location at = location::current()) {
                                      add(erf(mul(x, detail::formula_number{0.7071067811865476}, at), at), 1, at));
 }
 
-/// The tanh form of gelu, as x·σ(2√(2/π)·(x + 0.044715 x³)), which equals it. Beyond ±32 σ is 0 or 1, and its operand is that of
-/// ±32: its derivative does not overflow.
+/// The tanh form of gelu, as the equal x·σ(2√(2/π)·(x + 0.044715 x³)). Beyond ±32 σ is 0 or 1, so its operand is clamped at
+/// ±32, and its derivative does not overflow.
 template <tensor_like X>
 constexpr auto gelu_tanh(const X& x, location at = location::current()) {
   if constexpr (!detail::takes_floats<detail::named::gelu_tanh, X>()) {
@@ -216,8 +216,8 @@ constexpr auto silu(const X& x, location at = location::current()) {
   else return mul(x, sigmoid(x, at), at);
 }
 
-/// log(1 + exp(x)), as max(x, 0) + log1p(exp(-|x|)), which does not overflow. Both terms take the side of negative numbers at 0, where
-/// the sum is smooth.
+/// log(1 + exp(x)), as max(x, 0) + log1p(exp(-|x|)), which does not overflow. At 0 both terms use the
+/// branch for negative x, since their sum is smooth there.
 template <tensor_like X>
 constexpr auto softplus(const X& x, location at = location::current()) {
   if constexpr (!detail::takes_floats<detail::named::softplus, X>()) {
@@ -319,7 +319,7 @@ constexpr auto square(const X& x, location at = location::current()) {
   else return x;
 }
 
-/// 1 / x, for any dtype but bool; of integers as division has it.
+/// 1 / x, for any dtype but bool; integers as in division.
 template <tensor_like X>
 constexpr auto reciprocal(const X& x, location at = location::current()) {
   if constexpr (detail::accepts<detail::named::reciprocal, ir::op::neg, void, X>()) return div(1, x, at);
@@ -333,7 +333,7 @@ constexpr auto trigamma(const X& x, location at = location::current()) {
   else return x;
 }
 
-/// sin(πx) / (πx), 1 at 0; below |πx| = 0.5 its series, whose derivatives are those of the function. Floating dtypes.
+/// sin(πx) / (πx), and 1 at 0. Below |πx| = 0.5 it is a series with the function's derivatives. Floating dtypes.
 template <tensor_like X>
 constexpr auto sinc(const X& x, location at = location::current()) {
   if constexpr (!detail::takes_floats<detail::named::sinc, X>()) {
@@ -351,7 +351,7 @@ constexpr auto sinc(const X& x, location at = location::current()) {
   }
 }
 
-/// x with `nan` in place of NaN and the largest finite numbers, or those given, in place of infinities. Floating dtypes.
+/// x with `nan` in place of NaN, and the given or the largest finite numbers in place of infinities. Floating dtypes.
 template <tensor_like X>
 constexpr auto nan_to_num(const X& x, double nan = 0, double posinf = detail::largest_of<typename X::value_type>,
                           double neginf = -detail::largest_of<typename X::value_type>,
@@ -380,7 +380,7 @@ constexpr auto no_number(const A& a, location at) {
 
 }  // namespace detail
 
-/// |x - y| <= atol + rtol · |y|, and equal infinities; NaN is near NaN where `equal_nan` says so. Floating dtypes.
+/// |x - y| <= atol + rtol · |y|, or equal infinities. NaN is close to NaN if `equal_nan` is true. Floating dtypes.
 template <class X, class Y>
 requires detail::some_tensor<X, Y>
 constexpr auto isclose(const X& x, const Y& y, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false,
@@ -395,7 +395,7 @@ constexpr auto isclose(const X& x, const Y& y, double rtol = 1e-5, double atol =
   }
 }
 
-/// The number of bits that are 1, of negative numbers in two's complement. Integers; keeps the dtype.
+/// The number of one bits, for negative numbers in two's complement. Integers; keeps the dtype.
 template <tensor_like X>
 constexpr auto popcount(const X& x, location at = location::current()) {
   if constexpr (!detail::accepts<detail::named::popcount, ir::op::shl, void, X, X>()) {

@@ -13,13 +13,13 @@
 
 namespace sinter {
 
-/// What random numbers are a function of. The same key gives the same numbers on every backend; use each key once, and
-/// split it for more.
+/// The source of random numbers. The same key gives the same numbers on every backend. Use each key once, and split it to draw
+/// more.
 struct key {
   tensor<std::uint64_t, 0> state;
 };
 
-/// A key from a seed, in the host's memory: numbers are drawn from it on any device.
+/// A key from a seed, in the host's memory; it draws numbers on any device.
 template <std::integral Seed>
 key make_key(Seed seed, location at = location::current()) {
   const detail::target host = engine::current() ? detail::target() : device::cpu();
@@ -28,8 +28,8 @@ key make_key(Seed seed, location at = location::current()) {
 
 namespace detail {
 
-// Elements draw counters below 2^62, second words from 2^62; children of a key draw counters from 2^63, what is folded into it from
-// 3 · 2^62.
+// Elements draw counters below 2^62, and second words from 2^62. Children of a key draw counters from 2^63, and folded numbers
+// from 3 · 2^62.
 inline constexpr std::uint64_t second_word = std::uint64_t{1} << 62, first_child = std::uint64_t{1} << 63,
                                first_folded = first_child + second_word;
 
@@ -71,7 +71,7 @@ constexpr bool check_random_dtype() {
   return is_float(dtype_of<T>);
 }
 
-/// A key's state, and the device that draws from it: the one given, or a GPU that the key is on, or the default.
+/// A key's state and the device that draws: the given device, or the key's GPU, or the default.
 struct source {
   tensor<std::uint64_t, 0> state;
   device on;
@@ -98,7 +98,7 @@ tensor<T, Shape> draw_uniform(const key& k, const index_array<Shape.rank>& exten
   }
 }
 
-/// Made in f64 whatever T is (gauss, ir/vocabulary.hpp), so that the tails are long and the bits everywhere the same.
+/// Computed in f64 for every T (gauss, ir/vocabulary.hpp): the tails are long, and the bits are the same on all devices.
 template <element T, dims Shape>
 tensor<T, Shape> draw_normal(const key& k, const index_array<Shape.rank>& extents, const target& where, location at) {
   if constexpr (check_random_dtype<T>()) {
@@ -115,14 +115,14 @@ tensor<T, Shape> draw_normal(const key& k, const index_array<Shape.rank>& extent
   }
 }
 
-/// -log of numbers in (0, 1] that words make, in f64: at most 36.8.
+/// -log of the words as numbers in (0, 1], in f64: at most 36.8.
 template <class Words>
 auto minus_log(const Words& words, location at) {
   const auto unit = mul(cast<double>(add(shr(words, 11, at), 1, at), at), formula_number{0x1p-53}, at);
   return neg(log(unit, at), at);
 }
 
-/// Numbers of f64 as T.
+/// f64 numbers as T.
 template <class T, class X>
 auto as_drawn(const X& x, location at) {
   using work = compute_type<T>;
@@ -143,7 +143,7 @@ tensor<T, Shape> draw_exponential(const key& k, const index_array<Shape.rank>& e
   }
 }
 
-/// The sign is a bit that the magnitude leaves.
+/// The sign is a bit that the magnitude does not use.
 template <element T, dims Shape>
 tensor<T, Shape> draw_laplace(const key& k, const index_array<Shape.rank>& extents, const target& where, location at) {
   if constexpr (check_random_dtype<T>()) {
@@ -157,11 +157,11 @@ tensor<T, Shape> draw_laplace(const key& k, const index_array<Shape.rank>& exten
   }
 }
 
-/// n normal numbers given that they are in [low, high], low above 0, of a word of `state` each. (transforms/sample_rules.hpp)
+/// n normal numbers conditioned on [low, high], low above 0, from a word of `state` each. (transforms/sample_rules.hpp)
 SINTER_API tensor<double, 1> drawn_tail(const tensor<std::uint64_t, 0>& state, dim n, device on, double low,
                                         double high, location at);
 
-/// The number of T next to x that is not below it, or with `down` not above it; x where T has none.
+/// The nearest T not below x, or with `down` not above x; x if T has no such number.
 template <class T>
 double bound_in(double x, bool down) {
   using work = compute_type<T>;
@@ -173,7 +173,7 @@ double bound_in(double x, bool down) {
   return x;
 }
 
-/// Of intervals around 0 √2 · erfinv of numbers between erf(low / √2) and erf(high / √2), of others by the tail that they lie in.
+/// For an interval around 0: √2 · erfinv of a number between erf(low / √2) and erf(high / √2). Other intervals draw from their tail.
 template <element T, dims Shape>
 tensor<T, Shape> draw_truncated(const key& k, double low, double high, const index_array<Shape.rank>& extents,
                                 const target& where, location at) {
@@ -249,8 +249,8 @@ requires(N > 0) std::array < key, static_cast<std::size_t>(N)
   return out;
 }
 
-/// A key of `k` and a number, which is taken modulo 2^62: independent of those of other numbers and of what split gives. A tensor of
-/// rank 0 is read in compiled functions, loops and lanes.
+/// A key of `k` and a number, taken modulo 2^62. It is independent of the keys of other numbers and of the keys of split. Compiled
+/// functions, loops and vmap read a tensor of rank 0.
 template <std::same_as<key> Key, std::integral I>
 Key fold_in(const Key& k, I number, location at = location::current()) {
   const std::uint64_t n = static_cast<std::uint64_t>(number) & (detail::second_word - 1);
@@ -268,10 +268,9 @@ Key fold_in(const Key& k, const I& number, location at = location::current()) {
   }
 }
 
-/// uniform<T>(key, extents…): floats in [0, 1). normal<T>(key, extents…): mean 0, variance 1. Both also as
-/// uniform<T, dims{3, 4}>(key), with an array of extents, and of rank 0 as uniform<T>(key). A device may stand last; by
-/// default numbers are drawn on the GPU that the key is on, else on default_device(). They are the same on every device.
-/// Floating dtypes; user_error for negative extents.
+/// uniform<T>(key, extents…): floats in [0, 1). normal<T>(key, extents…): mean 0, variance 1. Other forms: an array of extents,
+/// uniform<T, dims{3, 4}>(key), and rank 0 as uniform<T>(key). A device may follow; the default is the key's GPU, or else
+/// default_device(). Every device draws the same numbers. Floating dtypes; user_error for negative extents.
 #define SINTER_X(NAME)                                                                                                \
   template <element T>                                                                                                \
   tensor<T, 0> NAME(const key& k, detail::target where = {}, location at = location::current()) {                     \
@@ -299,13 +298,13 @@ Key fold_in(const Key& k, const I& number, location at = location::current()) {
   }
 SINTER_X(uniform)
 SINTER_X(normal)
-/// As uniform: exponential<T>(key, extents…) of mean 1, laplace<T>(key, extents…) of mean 0 and variance 2. By logarithms, so that
+/// As uniform: exponential<T>(key, extents…) of mean 1, laplace<T>(key, extents…) of mean 0 and variance 2. Both use logarithms, so
 /// devices may differ in the last place.
 SINTER_X(exponential)
 SINTER_X(laplace)
 #undef SINTER_X
 
-/// bernoulli(key, p, extents…): true with probability p, bernoulli(key, p) one of rank 0. user_error unless p is in [0, 1].
+/// bernoulli(key, p, extents…): true with probability p; bernoulli(key, p) has rank 0. user_error unless p is in [0, 1].
 template <std::same_as<key> Key>  // compiled where something is drawn
 tensor<bool, 0> bernoulli(const Key& k, double p, detail::target where = {}, location at = location::current()) {
   return detail::draw_bernoulli<dims(0)>(k, p, {}, where, at);
@@ -327,7 +326,7 @@ tensor<bool, Shape> bernoulli(const key& k, double p, detail::target where = {},
   return detail::draw_bernoulli<Shape>(k, p, detail::known_extents<Shape>(), where, at);
 }
 
-/// randint<T>(key, low, high, extents…): integers in [low, high), randint<T>(key, low, high) one of rank 0; the bias is below
+/// randint<T>(key, low, high, extents…): integers in [low, high); randint<T>(key, low, high) has rank 0. The bias is below
 /// (high - low) / 2^64. user_error unless low < high and T can hold both.
 template <element T>
 tensor<T, 0> randint(const key& k, detail::fitting<T, detail::randint_name> low,
@@ -355,9 +354,9 @@ tensor<T, Shape> randint(const key& k, detail::fitting<T, detail::randint_name> 
   return detail::draw_randint<T, Shape>(k, low, high, detail::known_extents<Shape>(), where, at);
 }
 
-/// truncated_normal<T>(key, low, high, extents…): normal numbers given that they are in [low, high], at any distance from 0, of which
-/// one may be infinite. By the inverse of their distribution: devices may differ in the last places where 0 is between low and high,
-/// and have the same bits elsewhere. Floating dtypes. user_error unless low < high.
+/// truncated_normal<T>(key, low, high, extents…): normal numbers conditioned on [low, high], at any distance from 0; either bound
+/// may be infinite. They come from the inverse distribution function. If 0 is between low and high, devices may differ in the last
+/// places; otherwise the bits are the same. Floating dtypes. user_error unless low < high.
 template <element T, std::same_as<key> Key>
 tensor<T, 0> truncated_normal(const Key& k, double low, double high, detail::target where = {},
                               location at = location::current()) {
@@ -380,9 +379,9 @@ tensor<T, Shape> truncated_normal(const Key& k, double low, double high, detail:
   return detail::draw_truncated<T, Shape>(k, low, high, detail::known_extents<Shape>(), where, at);
 }
 
-/// For each vector along the last axis of logits an index, i64, drawn with the probabilities softmax(logits) (by adding Gumbel's
-/// numbers, so that devices may differ where two sums nearly tie). -inf is never drawn beside a finite logit. Floating dtypes;
-/// user_error for a last axis of extent 0.
+/// An index, i64, for each vector along the last axis of logits, drawn with probabilities softmax(logits). It adds Gumbel noise, so
+/// devices may differ where two sums nearly tie. -inf is never drawn beside a finite logit. Floating dtypes; user_error for a last
+/// axis of extent 0.
 template <std::same_as<key> Key, tensor_like X>
 auto categorical(const Key& k, const X& logits, location here = location::current()) {
   constexpr bool rank = X::rank > 0, floats = is_float(dtype_of<typename X::value_type>);

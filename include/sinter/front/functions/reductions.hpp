@@ -1,4 +1,4 @@
-// front/functions/reductions.hpp: functions that combine elements over axes; pointwise operands are read once and never stored.
+// front/functions/reductions.hpp: functions that combine elements over axes. They read pointwise operands once and never store them.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ auto narrow(const X& x, location at) {
   else return detail::evaluate(x, at);
 }
 
-/// How many elements a reduction combines into one.
+/// The number of elements that a reduction combines into one.
 template <axis_list Axes, class X>
 dim combined(const X& x, location at) {
   const auto e = extents_of(x, at);
@@ -56,7 +56,7 @@ auto prod_over(const X& x, location at) {
   return reduce<ir::op::mul, Axes, Keep>(x, "prod", at);
 }
 
-/// `op` is what the user called.
+/// `op` is the function that the user called.
 template <axis_list Axes, bool Keep, class X>
 auto max_over(const X& x, location at, const char* op = "max") {
   static_assert(!is_bool(dtype_of<element_of<X>>), "sinter: [max] takes numbers, not bool; use any(x)");
@@ -110,7 +110,7 @@ auto drop_kept(const X& x, location at) {
         views::reshape(untyped(x, at), op_shapes::reduce(to_dims(x.shape()), Axes, false).shape, at), at);
 }
 
-/// The sum of squares over axes in f64, in whose range those of f32 are.
+/// The sum of squares over axes in f64, which holds the squares of all f32.
 template <axis_list Axes, bool Keep, class Y>
 auto squares_over(const Y& y, location at) {
   if constexpr (Axes.count > 0)
@@ -126,13 +126,13 @@ auto squares_over(const Y& y, location at) {
   return sum_over<Axes, Keep>(mul(x, x, at), at);
 }
 
-/// Elements relative to about their mean, and what that leaves of it: its rounding is lost to neither the squares nor the
-/// differences. Both passes are those of the mean and of the squares.
+/// Deviations from an approximate mean, and the mean of these deviations: it corrects squares and differences for the rounding
+/// of the approximate mean. The elements are read in two passes, for the mean and for the squares.
 template <class D, class M>
 struct centring {
-  M about;  ///< about the mean, without a derivative
+  M about;  ///< the approximate mean, without a derivative
   D off;    ///< x - about
-  M mean;   ///< of off
+  M mean;   ///< the mean of off
 
   auto differences(location at) const { return sub(off, mean, at); }
 };
@@ -143,18 +143,18 @@ auto centred(const Y& y, location at) {
   const auto mean = mean_over<Axes, true>(off, at);
   return centring<std::remove_const_t<decltype(off)>, std::remove_const_t<decltype(mean)>>{about, off, mean};
 }
-/// The sum of the squares of differences from the mean, over n elements; not less than 0, and infinite where a square is.
+/// The sum of squared deviations from the mean over n elements; at least 0, and infinite if a square is.
 template <axis_list Axes, bool Keep, class C>
 auto centred_squares(const C& c, dim n, location at) {
   const auto squares = sum_over<Axes, true>(mul(c.off, c.off, at), at);
   const auto rest = multiplied(mul(c.mean, c.mean, at), n, at);
   const auto left = detail::evaluate(sub(squares, rest, at), at);
-  // A selection has the derivative of what it takes at 0, too.
+  // A selection has a derivative at 0 too: that of the operand it takes.
   const auto some = detail::evaluate(where(lt(left, 0, at), 0, left, at), at);
   return drop_kept<Axes, Keep>(detail::evaluate(where(isinf(squares, at), squares, some, at), at), at);
 }
 
-/// The variance or its root: on the host one loop, in nodes two passes. Divides by n - ddof, or by 0 when that is less.
+/// The variance or its root: one loop on the host, two passes in nodes. Divides by n - ddof, or by 0 if that is negative.
 template <axis_list Axes, bool Keep, bool Root, class X>
 auto variance(const X& x, int ddof, location at) {
   using T = element_of<X>;
@@ -181,13 +181,13 @@ auto std_over(const X& x, int ddof, location at) {
   if constexpr (takes_floats<named::std, X>()) return variance<Axes, Keep, true>(x, ddof, at);
   else return x;
 }
-/// std by its other name.
+/// std under a second name.
 template <axis_list Axes, bool Keep, class X>
 auto stddev_over(const X& x, int ddof, location at) {
   return std_over<Axes, Keep>(x, ddof, at);
 }
 
-/// The maximum with no derivative, and 0 in place of infinities and NaN: what exponents are taken relative to.
+/// The maximum without a derivative, with 0 in place of infinities and NaN: exponents are computed relative to it.
 template <axis_list Axes, class X>
 auto finite_max(const X& x, location at) {
   const auto m = max_over<Axes, true>(x, at, "logsumexp");
@@ -219,13 +219,13 @@ auto logsumexp_over(const X& x, location at) {
 
 inline constexpr formula_number nothing{std::numeric_limits<double>::quiet_NaN()};
 
-/// x with `with` in place of NaN; integers have none.
+/// x with `with` in place of NaN; integers are unchanged.
 template <class X>
 auto without_nan(const X& x, double with, location at) {
   if constexpr (is_float(dtype_of<element_of<X>>)) return where(isnan(x, at), formula_number{with}, x, at);
   else return x;
 }
-/// How many elements are no NaN, as numbers of y's dtype.
+/// The number of elements that are not NaN, in y's dtype.
 template <axis_list Axes, bool Keep, class Y>
 auto numbers_over(const Y& y, location at) {
   return sum_over<Axes, Keep>(cast<element_of<Y>>(bit_not(isnan(y, at), at), at), at);
@@ -239,7 +239,7 @@ template <axis_list Axes, bool Keep, class X>
 auto nanprod_over(const X& x, location at) {
   return prod_over<Axes, Keep>(without_nan(x, 1, at), at);
 }
-/// The extreme of what is no NaN, or NaN where nothing is.
+/// The extreme of the elements that are not NaN; NaN if there are none.
 template <axis_list Axes, bool Keep, class X>
 auto nanmax_over(const X& x, location at) {
   constexpr double lowest = -std::numeric_limits<double>::infinity();
@@ -265,7 +265,7 @@ auto nanmean_over(const X& x, location at) {
     return x;
   }
 }
-/// Differences from about the mean, their squares and their number, without NaN.
+/// The variance or its root without NaN, from differences to an approximate mean.
 template <axis_list Axes, bool Keep, bool Root, class X>
 auto nan_variance(const X& x, int ddof, location at) {
   const auto y = detail::evaluate(wide(x, at), at);
@@ -317,7 +317,7 @@ auto norm_over(const X& x, location at) {
 
 }  // namespace detail
 
-/// As norm's order: the largest magnitude.
+/// An order of norm: the largest magnitude.
 inline constexpr int norm_max = std::numeric_limits<int>::max();
 
 // NAME(x), NAME(x, axis<…>), NAME(x, axis<…>, keepdims), NAME(x, keepdims).
@@ -335,24 +335,24 @@ inline constexpr int norm_max = std::numeric_limits<int>::max();
     return detail::NAME##_over<op_shapes::all_axes(X::rank), true>(x, at);                                         \
   }
 
-/// The sum over axes, all by default. Numbers; keeps the dtype: integers wrap, f16 and bf16 sum in f32. Of nothing: 0.
+/// The sum over axes, by default all. Numbers; keeps the dtype: integers wrap, f16 and bf16 sum in f32. 0 without elements.
 SINTER_REDUCTION(sum)
-/// The product over axes. Numbers; integers wrap. Of nothing: 1.
+/// The product over axes. Numbers; integers wrap. 1 without elements.
 SINTER_REDUCTION(prod)
 /// The largest element over axes; NaN if any is NaN. Numbers. user_error over an axis of extent 0.
 SINTER_REDUCTION(max)
 /// The smallest element over axes; NaN if any is NaN. Numbers. user_error over an axis of extent 0.
 SINTER_REDUCTION(min)
-/// True where some element is not 0. Any dtype; of nothing: false.
+/// True if some element is not 0. Any dtype; false without elements.
 SINTER_REDUCTION(any)
-/// True where no element is 0. Any dtype; of nothing: true.
+/// True if no element is 0. Any dtype; true without elements.
 SINTER_REDUCTION(all)
-/// The mean over axes, floating dtypes. Of nothing: NaN.
+/// The mean over axes, floating dtypes. NaN without elements.
 SINTER_REDUCTION(mean)
-/// log(sum(exp(x))) over axes, as m + log(sum(exp(x - m))) with m the largest finite element: no overflow; -inf where every
-/// element is. Floating dtypes; user_error over an axis of extent 0.
+/// log(sum(exp(x))) over axes, as m + log(sum(exp(x - m))) with the largest finite element m, so it does not overflow. -inf if every
+/// element is -inf. Floating dtypes; user_error over an axis of extent 0.
 SINTER_REDUCTION(logsumexp)
-/// As sum, prod, max, min and mean of what is no NaN. Where nothing is: 0, 1, and NaN.
+/// sum, prod, max, min and mean of the elements that are not NaN. Without such elements: 0, 1, and NaN.
 SINTER_REDUCTION(nansum)
 SINTER_REDUCTION(nanprod)
 SINTER_REDUCTION(nanmax)
@@ -377,18 +377,18 @@ SINTER_REDUCTION(nanmean)
     return detail::NAME##_over<op_shapes::all_axes(X::rank), true>(x, ddof, at);                                    \
   }
 
-/// The variance over axes, divided by n - ddof (0 by default). Floating dtypes. Of nothing: NaN.
+/// The variance over axes, divided by n - ddof (ddof is 0 by default). Floating dtypes. NaN without elements.
 SINTER_DEVIATION(var)
-/// The square root of var, by two names: beside `using namespace sinter` the bare `std` is also the namespace.
+/// The square root of var. The second name avoids a clash: after `using namespace sinter`, `std` is also the namespace.
 SINTER_DEVIATION(std)
 SINTER_DEVIATION(stddev)
-/// As var and std of what is no NaN, divided by their number - ddof; NaN where that is not above 0.
+/// var and std of the elements that are not NaN, divided by their number - ddof; NaN unless that is above 0.
 SINTER_DEVIATION(nanvar)
 SINTER_DEVIATION(nanstd)
 #undef SINTER_DEVIATION
 
-/// The 2-norm over axes, sqrt(sum(x²)); norm<1> sums magnitudes, norm<norm_max> is the largest (user_error over an axis of
-/// extent 0). Floating dtypes.
+/// The 2-norm over axes, sqrt(sum(x²)). norm<1> sums magnitudes, and norm<norm_max> is the largest magnitude (user_error over an
+/// axis of extent 0). Floating dtypes.
 template <int Ord = 2, tensor_like X, int... A>
 auto norm(const X& x, axis_t<A...> = {}, location at = location::current()) {
   return detail::norm_over<Ord, detail::checked_axes<detail::named::norm, X::rank, A...>().sorted(), false>(x, at);
@@ -402,7 +402,7 @@ auto norm(const X& x, keepdims_t, location at = location::current()) {
   return detail::norm_over<Ord, op_shapes::all_axes(X::rank), true>(x, at);
 }
 
-/// True where all of x and y are close: all(isclose(x, y)), of rank 0.
+/// True if all elements of x and y are close: all(isclose(x, y)), of rank 0.
 template <class X, class Y>
 requires detail::some_tensor<X, Y>
 auto allclose(const X& x, const Y& y, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false,
@@ -431,9 +431,9 @@ auto allclose(const X& x, const Y& y, double rtol = 1e-5, double atol = 1e-8, bo
     return detail::arg_reduce<detail::named::NAME, COMBINER, op_shapes::normalize({axis}, X::rank), true>(x, at);  \
   }
 
-/// The i64 index of the first largest element, NaN counting as largest. Numbers; user_error over an axis of extent 0.
+/// The i64 index of the first largest element; NaN counts as largest. Numbers; user_error over an axis of extent 0.
 SINTER_ARG(argmax, ir::op::maximum)
-/// The i64 index of the first smallest element, NaN counting as smallest. Numbers; user_error over an axis of extent 0.
+/// The i64 index of the first smallest element; NaN counts as smallest. Numbers; user_error over an axis of extent 0.
 SINTER_ARG(argmin, ir::op::minimum)
 #undef SINTER_ARG
 

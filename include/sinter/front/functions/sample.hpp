@@ -11,7 +11,7 @@ namespace sinter {
 
 namespace detail {
 
-/// The places of the first `count` of n random words in order: of each set of so many places every order is as likely.
+/// The places of the `count` smallest of n random words, in order: all orders of a set of places are equally likely.
 template <std::same_as<key> Key>
 tensor<std::int64_t, 1> drawn_places(const char* op, const Key& k, dim n, dim count, const target& where, location at) {
   const source s(op, k, where, at);
@@ -22,7 +22,7 @@ tensor<std::int64_t, 1> drawn_places(const char* op, const Key& k, dim n, dim co
 
 }  // namespace detail
 
-/// 0 to n - 1 in a random order, i64 of rank 1: each order is as likely. A device may stand last, as uniform's. The same on every
+/// 0 to n - 1 in a random order, i64 of rank 1. All orders are equally likely. A device may follow, as in uniform. The same on every
 /// device. user_error for a negative n, and for more than 2^31.
 template <std::same_as<key> Key>
 tensor<std::int64_t, 1> permutation(const Key& k, dim n, detail::target where = {},
@@ -30,9 +30,9 @@ tensor<std::int64_t, 1> permutation(const Key& k, dim n, detail::target where = 
   return detail::drawn_places("permutation", k, n, n, where, here.in("permutation"));
 }
 
-/// n of x's rows (axis 0), each as likely and drawn for itself, or with `replace` false each once at most, in a random order: of all
-/// rows choice(k, x, x.size(0), false) shuffles them. The same on every device. user_error for a negative n, where x has no
-/// row, and without replacement where it has fewer than n.
+/// n of x's rows (axis 0), all equally likely and drawn independently. With `replace` false, each row occurs at most once, in a
+/// random order: choice(k, x, x.size(0), false) shuffles all rows. The same on every device. user_error for a negative n, for an x
+/// without rows, and without replacement for fewer than n rows.
 template <std::same_as<key> Key, tensor_like X>
 auto choice(const Key& k, const X& x, dim n, bool replace = true, location here = location::current()) {
   const location at = here.in("choice");
@@ -54,7 +54,7 @@ auto choice(const Key& k, const X& x, dim n, bool replace = true, location here 
 
 namespace detail {
 
-/// Numbers of parameters, a word of `state` and more each; NaN for a parameter that is none. (transforms/sample_rules.hpp)
+/// A number for each set of parameters, from one or more words of `state`; NaN for invalid parameters. (transforms/sample_rules.hpp)
 SINTER_API tensor<double, 1> drawn_gamma(const tensor<std::uint64_t, 0>& state, const tensor<double, 1>& shape,
                                          location at);
 SINTER_API tensor<double, 1> drawn_beta(const tensor<std::uint64_t, 0>& state, const tensor<double, 1>& a,
@@ -64,7 +64,7 @@ SINTER_API tensor<double, 1> drawn_poisson(const tensor<std::uint64_t, 0>& state
 SINTER_API tensor<double, 2> drawn_dirichlet(const tensor<std::uint64_t, 0>& state, const tensor<double, 2>& shape,
                                              location at);
 
-/// False after the compile-time error that a distribution's parameters, or what is asked for, are not of a floating dtype.
+/// False after the compile-time error that a parameter, or the result, does not have a floating dtype.
 template <class... T>
 constexpr bool check_parameters() {
   constexpr bool floats = (is_float(dtype_of<T>) && ...);
@@ -73,7 +73,7 @@ constexpr bool check_parameters() {
   return floats;
 }
 
-/// Numbers of f64 in a row as T of these extents.
+/// A row of f64 numbers as T with these extents.
 template <element T, dims Shape>
 tensor<T, Shape> arranged(const tensor<double, 1>& x, const dims& extents, location at) {
   const auto all = typed<double, Shape>(views::reshape(untyped(x, at), extents, at), at);
@@ -86,7 +86,7 @@ tensor<double, 1> parameter_row(const X& x, location at) {
   return tensor<double, 1>(flatten(evaluate(cast<double>(x, at), at), at));
 }
 
-/// `draw` of one number for all elements.
+/// `draw` with the same number for all elements.
 template <element T, dims Shape, class Draw, class... P>
 tensor<T, Shape> draw_all(const char* op, const key& k, const index_array<Shape.rank>& extents, const target& where,
                           location at, Draw draw, P... parameters) {
@@ -102,7 +102,7 @@ tensor<T, Shape> draw_all(const char* op, const key& k, const index_array<Shape.
   }
 }
 
-/// A tensor, or a number as one where the other parameter is.
+/// A tensor, or a number as a tensor on the other parameter's device.
 template <class T, class X, class Other>
 auto as_parameter(const X& x, const Other& other, location at) {
   if constexpr (tensor_like<X>) return evaluate(x, at);
@@ -111,12 +111,13 @@ auto as_parameter(const X& x, const Other& other, location at) {
 
 }  // namespace detail
 
-/// gamma<T>(key, shape, extents…) of scale 1, beta<T>(key, a, b, extents…), poisson<T>(key, rate, extents…), extents as
-/// truncated_normal's; or gamma(key, shape), beta(key, a, b), poisson(key, rate) of tensors, a number for each element, in their dtype.
-/// The same bits on every device and for every way to give the parameters, which are above 0 and finite, a rate 0 or more; of
-/// others NaN. Counts of poisson are whole. By rejection, of which a number has 8 attempts (of counts 12): of one of 1e10 numbers the last
-/// one counts. Floating dtypes. Numbers of gamma and beta have the derivatives of the inverse of their distribution function by its
-/// parameters (implicit reparameterisation), good to 1e-9 and of any order; counts have none.
+/// gamma<T>(key, shape, extents…) of scale 1, beta<T>(key, a, b, extents…), poisson<T>(key, rate, extents…), with extents as in
+/// truncated_normal. gamma(key, shape), beta(key, a, b), poisson(key, rate) take tensors, and draw a number for each element in
+/// their dtype. All forms and devices give the same bits. Parameters are finite and above 0; a rate may be 0. Others give NaN. Counts of
+/// poisson are integral. Rejection sampling makes 8 attempts at a number, and 12 at a count. If all are rejected, as for about
+/// one in 1e10 numbers, gamma and beta keep the last attempt, and a count is about its rate.
+/// Floating dtypes. gamma and beta have the derivatives of their inverse distribution function by its parameters (implicit
+/// reparameterisation), accurate to 1e-9 and of any order. Counts have no derivative.
 #define SINTER_X(NAME, DECLARED, ...)                                                                           \
   template <element T, std::same_as<key> Key>                                                                   \
   tensor<T, 0> NAME(const Key& k, DECLARED, detail::target where = {}, location at = location::current()) {     \
@@ -186,9 +187,9 @@ requires(tensor_like<A> || tensor_like<B>) auto beta(const Key& k, const A& a, c
   }
 }
 
-/// For each vector along the last axis of `shape` numbers of which the sum is 1, by Dirichlet's distribution; of one number of a row
-/// that is not above 0 and finite NaN. As gamma, the same bits on every device, with derivatives: by a parameter that of the inverse of
-/// its number's distribution function, of which the others give or take in proportion. user_error for a last axis of extent 0.
+/// Numbers with sum 1 from Dirichlet's distribution, for each vector along the last axis of `shape`. A vector with a parameter
+/// that is not finite and above 0 gives NaN throughout. As in gamma, all devices give the same bits. The derivative by a parameter is that of its number's
+/// inverse distribution function; the other numbers change in proportion. user_error for a last axis of extent 0.
 template <std::same_as<key> Key, tensor_like P>
 auto dirichlet(const Key& k, const P& shape, location here = location::current()) {
   constexpr bool rank = P::rank > 0;

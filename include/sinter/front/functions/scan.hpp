@@ -54,7 +54,7 @@ auto scan(const X& x, location at) {
 
 }  // namespace detail
 
-// NAME(x, axis<1>) or NAME<1>(x); along the last axis by default.
+// NAME(x, axis<1>) or NAME<1>(x); by default along the last axis.
 #define SINTER_SCAN(NAME, COMBINER)                                          \
   template <int Axis = -1, tensor_like X>                                    \
   auto NAME(const X& x, location at = location::current()) {                 \
@@ -67,7 +67,7 @@ auto scan(const X& x, location at) {
 
 /// The sum of the elements up to and including each one, along an axis. Numbers; integers wrap, f16 and bf16 sum in f32.
 SINTER_SCAN(cumsum, add)
-/// The product of the elements up to and including each one. Its derivative is exact with zeros among them.
+/// The product of the elements up to and including each one. Its derivative is exact even with zeros among them.
 SINTER_SCAN(cumprod, mul)
 /// The largest element so far; NaN from the first NaN on. The derivative goes to the last element that set it.
 SINTER_SCAN(cummax, maximum)
