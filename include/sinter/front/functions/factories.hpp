@@ -84,7 +84,7 @@ constexpr index_array<Shape.rank> known_extents() {
 }  // namespace detail
 
 /// Zeros or ones: `zeros<float>(3, 4)`, `zeros<float>({3, 4})`, `zeros<float, dims{3, 4}>()`, `zeros<float, dims{dyn, 4}>(n, 4)`, or
-/// rank 0 `zeros<float>()`. Every factory takes a device last: `zeros<float>(3, 4, device::cuda(0))`. The default is default_device().
+/// rank 0 `zeros<float>()`. Every factory may take a device last: `zeros<float>(3, 4, device::cuda(0))`. The default is default_device().
 /// `zeros_like(x)` has x's dtype, extents and device. user_error for negative extents, for too many bytes, and for a device that
 /// does not exist.
 #define SINTER_X(NAME, VALUE)                                                                                          \
@@ -410,7 +410,7 @@ tensor<float, 0> from_span(const Range&, const Extents&...) {
 /// A tensor over foreign memory, which is not copied: row-major elements at `data`. `deleter(data)` releases the memory with the
 /// last handle, and must not throw: `from_external(p, {3, 4}, [](float* p) { delete[] p; })`. A device may follow:
 /// `from_external(p, {3, 4}, free_it, device::cuda(0))`. Extents may be a std::array. Without elements the pointer may be null.
-/// user_error for a null pointer to elements, negative extents, or a missing device; the memory then stays the caller's.
+/// user_error for a null pointer to elements, negative extents, or a missing device. After any exception the caller owns the memory.
 template <element T, std::size_t R, class Deleter>
 tensor<T, detail::of_rank<R>> from_external(T* data, const std::array<std::int64_t, R>& extents, Deleter deleter,
                                             device where = {}, location at = location::current()) {

@@ -494,8 +494,8 @@ auto topk(const X& x, axis_t<A> = {}, topk_order order = {}, location where = lo
 }
 
 /// The number of elements of `sorted` that precede each element of x: its place in the order, i64, of x's shape. The place is
-/// before equal elements, or after them with {.right = true}. `sorted` ascends and has rank 1, or as many rows as x along its last
-/// axis. NaN is last. user_error where the rows differ in number.
+/// before equal elements, or after them with {.right = true}. `sorted` ascends along its last axis. It has rank 1, or
+/// x's extents off that axis (else a user_error). NaN is last.
 template <tensor_like S, tensor_like X>
 auto searchsorted(const S& sorted, const X& x, search_side side = {}, location where = location::current()) {
   const location at = where.in("searchsorted");

@@ -187,8 +187,8 @@ constexpr auto gelu(const X& x, location at = location::current()) {
                                      add(erf(mul(x, detail::formula_number{0.7071067811865476}, at), at), 1, at));
 }
 
-/// The tanh form of gelu, as the equal x·σ(2√(2/π)·(x + 0.044715 x³)). Beyond ±32 σ is 0 or 1, so its operand is clamped at
-/// ±32, and its derivative does not overflow.
+/// The tanh form of gelu, computed as x·σ(2√(2/π)·(x + 0.044715 x³)). Beyond ±32 σ is 0 or 1. Clamping its operand to ±32
+/// keeps its derivative from overflowing.
 template <tensor_like X>
 constexpr auto gelu_tanh(const X& x, location at = location::current()) {
   if constexpr (!detail::takes_floats<detail::named::gelu_tanh, X>()) {
@@ -242,8 +242,8 @@ constexpr auto logaddexp(const X& x, const Y& y, location at = location::current
   if constexpr (!detail::accepts<detail::named::logaddexp, ir::op::hypot, void, X, Y>()) {
     return std::get<0>(std::tie(x, y));
   } else {
-    // Both sides take the branch of the second operand where they are equal, so that the sum is smooth; of equal infinities neither
-    // has a derivative.
+    // Equal operands take the branch of the second in both terms, so that the sum is smooth. Equal infinities have no
+    // derivative.
     const auto first = gt(x, y, at);
     const auto infinite = bit_and(eq(x, y, at), isnan(sub(x, y, at), at), at);
     const auto below = where(infinite, 0, where(first, sub(y, x, at), sub(x, y, at), at), at);
@@ -319,7 +319,7 @@ constexpr auto square(const X& x, location at = location::current()) {
   else return x;
 }
 
-/// 1 / x, for any dtype but bool; integers as in division.
+/// 1 / x, for any dtype but bool; integers divide as with `/`.
 template <tensor_like X>
 constexpr auto reciprocal(const X& x, location at = location::current()) {
   if constexpr (detail::accepts<detail::named::reciprocal, ir::op::neg, void, X>()) return div(1, x, at);

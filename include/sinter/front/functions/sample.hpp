@@ -188,8 +188,9 @@ requires(tensor_like<A> || tensor_like<B>) auto beta(const Key& k, const A& a, c
 }
 
 /// Numbers with sum 1 from Dirichlet's distribution, for each vector along the last axis of `shape`. A vector with a parameter
-/// that is not finite and above 0 gives NaN throughout. As in gamma, all devices give the same bits. The derivative by a parameter is that of its number's
-/// inverse distribution function; the other numbers change in proportion. user_error for a last axis of extent 0.
+/// that is not finite and above 0 gives NaN throughout. As in gamma, all devices give the same bits. The derivative by a
+/// parameter is that of its number's inverse distribution function; the other numbers change in proportion. user_error for a
+/// last axis of extent 0.
 template <std::same_as<key> Key, tensor_like P>
 auto dirichlet(const Key& k, const P& shape, location here = location::current()) {
   constexpr bool rank = P::rank > 0;
