@@ -250,7 +250,7 @@ requires(N > 0) std::array < key, static_cast<std::size_t>(N)
 }
 
 /// A key of `k` and a number, taken modulo 2^62. It is independent of the keys of other numbers and of the keys of split. A number
-/// given as a tensor of rank 0 is read at each call of a compiled function, in each step of a loop, and in each lane.
+/// given as a tensor of rank 0 is read at each call of a compiled function, step of a loop, and lane.
 template <std::same_as<key> Key, std::integral I>
 Key fold_in(const Key& k, I number, location at = location::current()) {
   const std::uint64_t n = static_cast<std::uint64_t>(number) & (detail::second_word - 1);
