@@ -74,3 +74,9 @@ ENTRY void plus_three(vector& x) { x = x + 3.0f; }
 ENTRY void read_and_add(vector& x) { x = x + sum(x).item(); }
 ENTRY void add_extent(vector& x) { x = x * 2.0f + static_cast<float>(static_cast<std::int64_t>(x.shape()[0])); }
 ENTRY void own_op(vector& x) { x = twice()(x); }
+/// The caller's handle is empty behind it, and names this line.
+ENTRY void donate(vector& x) {
+  const auto f = compile([](vector v) { return v * 3.0f; }, {.donate = {0}});
+  f(vector{1});
+  f(std::move(x));
+}

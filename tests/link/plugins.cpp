@@ -91,6 +91,19 @@ void names_in_reports() {
   names_plugin("add_extent");
 }
 
+void names_in_donated_handles() {
+  vector x{1, 2};
+  library().get<void(vector&)>("donate")(x);
+  expect(!is_loaded(), "donate keeps its library");
+  try {
+    x.to_vector();
+  } catch (const user_error& e) {
+    const std::string text = e.what();
+    return expect(text.find("plugin.cpp:") != std::string::npos, "the call is not named:\n" + text);
+  }
+  fail("a donated handle is read");
+}
+
 void programs_that_are_shared() {
   {
     const library l;
@@ -131,6 +144,7 @@ int main(int, char** arguments) {
   plugin = arguments[1];
   end_of_background_jobs();
   names_in_reports();
+  names_in_donated_handles();
   programs_that_are_shared();
   code_that_is_kept();
 }

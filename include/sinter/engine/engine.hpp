@@ -236,7 +236,8 @@ class program {
  public:
   virtual ~program() = default;
   /// Runs it; `arguments`, then `numbers`, which are by value, match the graph's inputs less the captures. Fills outputs.size()
-  /// results. Input k may be overwritten when donate[k]. Thread-safe.
+  /// results. Input k may be overwritten when donate[k]; then its owner, not const, may be empty after a run that succeeds.
+  /// Thread-safe.
   virtual void run(std::span<const argument> arguments, std::span<const argument> numbers,
                    std::span<const std::uint8_t> donate, output* outputs) const = 0;
   void run(std::span<const argument> arguments, std::span<const std::uint8_t> donate, output* outputs) const {

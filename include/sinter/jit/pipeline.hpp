@@ -328,6 +328,18 @@ class bound_program final : public program {
 
   void run_instance(const instance& one, std::span<const argument> arguments, std::span<const argument> numbers,
                     std::span<const std::uint8_t> donate, output* outputs) const {
+    const bool replaces = !donate.empty() && take_donated(arguments, donate, outputs);
+    try {
+      fill(one, arguments, numbers, outputs, replaces);
+    } catch (...) {
+      if (replaces) give_back(arguments, outputs);
+      throw;
+    }
+  }
+
+  /// `replaces`: results have the memory of arguments, those that have some.
+  [[gnu::always_inline]] void fill(const instance& one, std::span<const argument> arguments,
+                                   std::span<const argument> numbers, output* outputs, bool replaces) const {
     const sized& s = *one.numbers;
     const auto& results = code_->results;
     sinter::detail::local_list<void*, 256> table(arguments.size() + numbers.size() + captures_.size() + results.size());
@@ -335,18 +347,17 @@ class bound_program final : public program {
     for (const auto& a : arguments) table[at++] = a.data;
     for (const auto& a : numbers) table[at++] = a.data;
     for (const auto& c : captures_) table[at++] = c.data;
-    const bool replaced = !donate.empty() && take_donated(arguments, donate, outputs);
     for (std::size_t k = 0; k < results.size(); ++k) {
       const result_spec& r = results[k];
       output& o = outputs[k];
       std::copy_n(s.results[k].extents, r.extents.size(), o.extents);
       o.rank = static_cast<int>(r.extents.size());
       o.type = r.type;
-      if (donate.empty() || !o.memory) o.memory = room_for(k, s.results[k]);
+      if (!replaces || !o.memory) o.memory = room_for(k, s.results[k]);
       table[at++] = o.memory.data();
     }
     const std::span<const std::int64_t> sizes(s.sizes.data(), s.sizes.size());
-    if (code_->where.is_cuda()) use_all(arguments, outputs, replaced);
+    if (code_->where.is_cuda()) use_all(arguments, outputs, replaces);
     if (code_->interpreted) {
       series<argument> given(arguments.begin(), arguments.end());
       given.insert(given.end(), numbers.begin(), numbers.end());
@@ -377,42 +388,74 @@ class bound_program final : public program {
     }
   }
 
-  /// Gives results the storage of donated arguments that nobody else holds and that the result's kernel may overwrite; true when
-  /// one takes some.
+  /// Moves to results the storage of donated arguments that nobody else holds and that the result's kernel may overwrite; true
+  /// when one takes some.
   [[gnu::noinline]] bool take_donated(std::span<const argument> arguments, std::span<const std::uint8_t> donate,
                                       output* outputs) const {
-    const std::size_t n = std::min(donate.size(), code_->donors.size());
-    sinter::detail::local_list<std::uint8_t, 256> lent(n);
-    std::copy_n(donate.begin(), n, lent.data());
-    const auto takes = [&](std::size_t i, output& o) {
-      if (i >= n || !std::exchange(lent[i], std::uint8_t{0})) return false;
-      const argument& a = arguments[i];
-      const bool can = a.where() == code_->where && a.owner->unique() && a.data == a.owner->data() &&
-                       reinterpret_cast<std::uintptr_t>(a.data) % 64 == 0;
-      if (can) o.memory = *a.owner;
-      return can;
-    };
-    sinter::detail::local_list<std::size_t, 64> next(code_->donors_of.size());  // per kind: those before it are lent
+    const std::size_t n = code_->results.size();
+    std::size_t taken = 0, without = 0;
+    for (std::size_t k = 0; k < n; ++k) {
+      const result_spec& r = code_->results[k];
+      outputs[k].memory = {};
+      if (r.kind < 0) continue;
+      if (takes(arguments, donate, r.best, outputs[k])) ++taken;
+      else ++without;
+    }
+    if (without > 0) taken += take_others(arguments, donate, outputs);
+    if (taken == 0) return false;
+    std::size_t emptied = 0;
+    for (const auto& a : arguments) emptied += is_taken(a);
+    if (emptied == taken) return true;
+    give_back(arguments, outputs);  // one handle is two arguments, and kernels read the other one
+    return false;
+  }
+
+  /// The same of results whose best argument is not theirs. Returns how many take some.
+  [[gnu::noinline]] std::size_t take_others(std::span<const argument> arguments, std::span<const std::uint8_t> donate,
+                                            output* outputs) const {
+    sinter::detail::local_list<std::size_t, 64> next(code_->donors_of.size());  // per kind: those before it are asked
     std::fill_n(next.data(), next.size(), std::size_t{0});
     const auto takes_any = [&](const result_spec& r, output& o) {
-      if (r.kind < 0) return false;
-      if (takes(r.best, o)) return true;
       for (const std::size_t i : r.also)
-        if (takes(i, o)) return true;
+        if (takes(arguments, donate, i, o)) return true;
       const auto& all = code_->donors_of[static_cast<std::size_t>(r.kind)];
       for (std::size_t& at = next[static_cast<std::size_t>(r.kind)]; at < all.size(); ++at) {
         const std::size_t i = all[at];
         if (code_->donors[i].free_from > r.at) return false;  // and so are those behind it
-        if (takes(i, o)) return true;
+        if (takes(arguments, donate, i, o)) return true;
       }
       return false;
     };
-    bool any = false;
-    for (std::size_t k = 0; k < code_->results.size(); ++k) {
-      outputs[k].memory = {};
-      any = takes_any(code_->results[k], outputs[k]) || any;
+    std::size_t taken = 0;
+    for (std::size_t k = 0; k < code_->results.size(); ++k)
+      if (const result_spec& r = code_->results[k]; r.kind >= 0 && !outputs[k].memory)
+        taken += takes_any(r, outputs[k]);
+    return taken;
+  }
+
+  /// Whether the result takes argument i, which holds its kind.
+  bool takes(std::span<const argument> arguments, std::span<const std::uint8_t> donate, std::size_t i,
+             output& o) const {
+    if (i >= donate.size() || !donate[i]) return false;
+    const argument& a = arguments[i];
+    if (!(a.where() == code_->where) || !a.owner->unique() || a.data != a.owner->data() ||
+        reinterpret_cast<std::uintptr_t>(a.data) % 64 != 0)
+      return false;
+    o.memory = std::move(memory_of(a));
+    return true;
+  }
+
+  /// Of a donated argument, which is not const.
+  static storage& memory_of(const argument& a) { return const_cast<storage&>(*a.owner); }
+  static bool is_taken(const argument& a) { return a.owner && !*a.owner; }
+  /// Undoes take_donated.
+  SINTER_COLD void give_back(std::span<const argument> arguments, output* outputs) const {
+    output* const end = outputs + code_->results.size();
+    for (const auto& a : arguments) {
+      if (!is_taken(a)) continue;
+      const auto has = [&](const output& o) { return o.memory && o.memory.data() == a.data; };
+      if (output* const at = std::find_if(outputs, end, has); at != end) memory_of(a) = std::move(at->memory);
     }
-    return any;
   }
 
   std::shared_ptr<const code> code_;

@@ -313,3 +313,25 @@ TEST_CASE("a rank-0 tensor that was moved from has nothing to read") {
   CHECK(error_of([&] { a.item(); }).find("holds nothing") != std::string::npos);
   CHECK(b.item() == 1);
 }
+
+TEST_CASE("a handle that is two arguments lends no memory: the kernels read the other one, too") {
+  const auto f = compile(
+      [](matrix a, matrix b) {
+        return std::pair{matrix(a * 2.f), matrix(matmul(b, b))};
+      },
+      {.donate = {0}});
+  for (int k = 0; k < 3; ++k) {
+    matrix x{{1, 2}, {3, 4}};
+    const float* const memory = x.data();
+    const auto [twice, square] = f(std::move(x), x);
+    CHECK(twice.to_vector() == floats{2, 4, 6, 8});
+    CHECK(square.to_vector() == floats{7, 10, 15, 22});
+    CHECK(twice.data() != memory);
+    CHECK(!x.defined());
+    matrix y{{1, 2}, {3, 4}};  // and one that is one argument does
+    const matrix z{{1, 2}, {3, 4}};
+    const float* const own = y.data();
+    const auto [first, second] = f(std::move(y), z);
+    CHECK((first.data() == own || second.data() == own));
+  }
+}

@@ -207,33 +207,41 @@ SINTER_COLD engine::traced trace_call(F& fn, const engine::trace_target& to, con
   return out;
 }
 
-/// The result tree: the skeleton's tensors are what `next` gives, in order.
-template <class Result, class Next>
-Result assemble(const void* skeleton, Next&& next) {
-  const Result& shape = *static_cast<const Result*>(skeleton);
-  if constexpr (facts_of<Result>.tensors == 0) return shape;
-  const auto made = [&]<class X>(const X&) -> X {
-    auto& out = next();
-    if constexpr (is_dynamic<X>) {
-      return X::made(out);
-    } else {
-      using E = typename X::value_type;
-      constexpr dims Shape = X::static_shape;
-      index_array<Shape.rank> extents;
-      std::copy_n(std::data(out.extents), Shape.rank, extents.data());
-      E* data = static_cast<E*>(out.memory.data());
-      return access::make<E, Shape>(std::move(out.memory), data, extents, row_major_strides(extents));
-    }
-  };
-  if constexpr (owns_leaves<Result>()) {
-    Result out = shape;
-    for_each_leaf(out, [&]<class Leaf>([[maybe_unused]] Leaf&& x) {
-      if constexpr (branch_of<std::remove_cvref_t<Leaf>>() == branch::tensor) x = made(x);
-    });
-    return out;
+/// A tensor in the memory of an output.
+template <class X, class Output>
+[[gnu::always_inline]] inline X leaf_from(Output& out) {
+  if constexpr (is_dynamic<X>) {
+    return X::made(out);
   } else {
-    return map_tree("run", {}, made, shape);
+    using E = typename X::value_type;
+    constexpr dims Shape = X::static_shape;
+    index_array<Shape.rank> extents;
+    std::copy_n(std::data(out.extents), Shape.rank, extents.data());
+    E* data = static_cast<E*>(out.memory.data());
+    return access::make<E, Shape>(std::move(out.memory), data, extents, row_major_strides(extents));
   }
+}
+
+/// The result tree: the skeleton's tensors are what `next` gives, in order, once it has `run`. What a user's copy throws, it
+/// throws before that.
+template <class Result, class Run, class Next>
+requires(owns_leaves<Result>()) Result assemble(const void* skeleton, Run&& run, Next&& next) {
+  Result out = *static_cast<const Result*>(skeleton);  // in no inner scope: g++ 12 would move it
+  run();
+  for_each_leaf(out, [&]<class Leaf>([[maybe_unused]] Leaf&& x) {
+    using X = std::remove_cvref_t<Leaf>;
+    if constexpr (branch_of<X>() == branch::tensor) x = leaf_from<X>(next());
+  });
+  return out;
+}
+template <class Result, class Run, class Next>
+requires(!owns_leaves<Result>()) Result assemble(const void* skeleton, Run&& run, Next&& next) {
+  const Result& shape = *static_cast<const Result*>(skeleton);
+  run();
+  if constexpr (facts_of<Result>.tensors == 0) return shape;
+  else
+    return map_tree(
+        "run", {}, [&]<class X>(const X&) { return leaf_from<X>(next()); }, shape);
 }
 
 /// What trace_call has answered.
@@ -241,7 +249,8 @@ template <class Result>
 SINTER_COLD Result answer_of(engine::traced& t) {
   if constexpr (!std::is_void_v<Result>) {
     engine::captured* next = t.answer->data();
-    return assemble<Result>(t.skeleton.get(), [&]() -> engine::captured& { return *next++; });
+    return assemble<Result>(
+        t.skeleton.get(), [] {}, [&]() -> engine::captured& { return *next++; });
   }
 }
 
@@ -254,10 +263,12 @@ Result run_program(const engine::program& code, const void* skeleton, std::span<
     else return facts_of<Result>;
   }();
   items<engine::output, known.fixed ? known.tensors : -1> outputs(code.output_count());
-  code.run(arguments, donate, outputs.data());
-  if constexpr (!std::is_void_v<Result>) {
+  const auto run = [&] { code.run(arguments, donate, outputs.data()); };
+  if constexpr (std::is_void_v<Result>) {
+    run();
+  } else {
     engine::output* next = outputs.data();
-    return assemble<Result>(skeleton, [&]() -> engine::output& { return *next++; });
+    return assemble<Result>(skeleton, run, [&]() -> engine::output& { return *next++; });
   }
 }
 

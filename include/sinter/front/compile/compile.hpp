@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "../../base/kept.hpp"
 #include "../functions/autocast.hpp"
 #include "call.hpp"
 #include "integers.hpp"
@@ -60,10 +61,12 @@ class donations {
   items<std::uint8_t, known.fixed ? known.tensors : -1> flags_;
 };
 
-/// Leaves the tensors of donated arguments, which were given as Args&&, as handles to nothing that name the call.
+/// Leaves the tensors of donated arguments, which were given as Args&&, as handles to nothing that name the call. They may
+/// outlive the library that has the call.
 template <class... Args>
-void empty_donated(const options& how, location call, std::remove_reference_t<Args>&... args) {
+void empty_donated(const options& how, location call, last_kept& file, std::remove_reference_t<Args>&... args) {
   if (how.donate.empty()) return;
+  call.file = file(call.file);
   int index = 0;
   const auto one = [&]<class T>(T& tree, auto lent) {
     const int own = index++;
@@ -143,8 +146,7 @@ class compiled {
   }();
 
  public:
-  compiled(F fn, const options& how, location where)
-      : state_(detail::on_heap(state{std::move(fn), engine::make_function(how, where), where})) {}
+  compiled(F fn, const options& how, location where) : state_(detail::make_on_heap<state>(std::move(fn), how, where)) {}
   compiled(const compiled&) = default;
   compiled& operator=(const compiled&) = default;
 
@@ -245,9 +247,12 @@ class compiled {
 
  private:
   struct state {
+    state(F f, const options& how, location at)
+        : fn(std::move(f)), specialised(engine::make_function(how, at)), where(at) {}
     F fn;
     std::shared_ptr<engine::function> specialised;
     location where;
+    detail::last_kept caller;  ///< the file of the last call that donated
   };
 
   /// A call at `at`. After one that succeeds donated arguments are empty.
@@ -262,7 +267,7 @@ class compiled {
         return routed<result_type, numbers>(std::forward<Args>(args)...);
       } else if constexpr (std::is_void_v<result_type>) {
         routed<result_type, numbers>(std::forward<Args>(args)...);
-        detail::empty_donated<Args...>(how(), at, args...);
+        detail::empty_donated<Args...>(how(), at, self().caller, args...);
       } else {
         return donating<result_type, numbers>(at, std::forward<Args>(args)...);
       }
@@ -272,7 +277,7 @@ class compiled {
   template <class Result, bool Numbers, class... Args>
   Result donating(location at, Args&&... args) const {
     Result result = routed<Result, Numbers>(std::forward<Args>(args)...);  // in no inner scope: g++ 12 would move it
-    detail::empty_donated<Args...>(how(), at, args...);
+    detail::empty_donated<Args...>(how(), at, self().caller, args...);
     return result;
   }
 

@@ -186,7 +186,8 @@ class linearized {
     check_indices(did);
     engine::captured* next = did.answer->data();
     using result = std::remove_const_t<decltype(skeleton)>;
-    auto value = assemble<result>(&skeleton, [&]() -> engine::captured& { return *next++; });
+    auto value = assemble<result>(
+        &skeleton, [] {}, [&]() -> engine::captured& { return *next++; });
     return with_map(keep_linear(part.graph, {did.answer->data() + count, part.from.size()}, op, where_),
                     std::move(value), args...);
   }
