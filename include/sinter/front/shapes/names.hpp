@@ -68,6 +68,10 @@ constexpr bool refuse_for() {
   return depending<Name, T...>::type::template refuse<F>();
 }
 
+#define SINTER_MASK_IS_NO_INDEX                                                                     \
+  "a bool tensor is a mask, and no index: compress(x, mask) takes the elements where it holds, "    \
+  "of flatten(x) and flatten(mask) where it has several axes; where(mask, x, y) chooses in place"
+
 namespace named {
 
 #define SINTER_POINTWISE(NAME, ...)                                                                                   \
@@ -96,9 +100,7 @@ namespace named {
       static_assert(F != fault::index,                                                                                \
                     "sinter: [" #NAME "] the index is neither i32 nor i64; cast it with cast<std::int64_t>(index)");  \
       static_assert(F != fault::mask,                                                                                 \
-                    "sinter: [" #NAME                                                                                 \
-                    "] a bool tensor is a mask, and no index: compress(x, mask) takes the elements where it holds, "  \
-                    "of flatten(x) and flatten(mask) where it has several axes; where(mask, x, y) chooses in place"); \
+                    "sinter: [" #NAME "] " SINTER_MASK_IS_NO_INDEX);                                                  \
       static_assert(F != fault::updates,                                                                              \
                     "sinter: [" #NAME "] the updates' shape does not follow from base and index");                    \
       static_assert(F != fault::indices,                                                                              \

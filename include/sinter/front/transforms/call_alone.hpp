@@ -9,7 +9,21 @@
 namespace sinter::detail {
 
 /// What is wrong with a call of a transform's function.
-enum class transform_fault { none, index, integers, numbers, arguments, no_result, loss, pair, lanes };
+enum class transform_fault {
+  none,
+  index,
+  integers,
+  numbers,
+  arguments,
+  no_result,
+  loss,
+  pair,
+  lanes,
+  no_lanes,
+  plain_struct,
+  lane_axis,
+  stacked_axis,
+};
 
 // The wrong calls of a transform's function, as members beside `fault_of`, which tells what is wrong with arguments.
 #define SINTER_WRONG_TRANSFORM(NAME, WHERE, FAULT, TEXT)                                            \

@@ -97,23 +97,14 @@ constexpr bool is_entry() {
   return valid;
 }
 
-/// Whether an argument T may have its lanes there; each reason against it is a compile-time error.
+/// Why an argument T may not have its lanes there.
 template <class T, auto Axis>
-constexpr bool check_argument(lane_axis<Axis>) {
-  if constexpr (lane_axis<Axis>::shared) return true;
-  else {
-    constexpr bool plain = any_part<plain_parts, T>(), axes = !any_part<short_parts<Axis>, T>(),
-                   stacks = Axis == 0 || !any_part<stacked_parts, T>();
-    static_assert(
-        !plain,
-        "sinter: [vmap] an argument holds a struct, which has no place for tensors of one axis less: give a "
-        "stacked<S> (stack_tree makes one of a std::vector<S>), or share it by the entry none: in_axes<none, 0>");
-    static_assert(axes,
-                  "sinter: [vmap] an axis of in_axes is out of range for the rank of its argument; the entry none "
-                  "shares an argument: in_axes<0, none>");
-    static_assert(stacks, "sinter: [vmap] the items of a stacked<S> lie along axis 0; its entry in in_axes is 0");
-    return !plain && axes && stacks;
-  }
+constexpr transform_fault fault_of_argument(lane_axis<Axis>) {
+  if constexpr (lane_axis<Axis>::shared) return transform_fault::none;
+  else if constexpr (any_part<plain_parts, T>()) return transform_fault::plain_struct;
+  else if constexpr (any_part<short_parts<Axis>, T>()) return transform_fault::lane_axis;
+  else if constexpr (Axis != 0 && any_part<stacked_parts, T>()) return transform_fault::stacked_axis;
+  else return transform_fault::none;
 }
 
 /// The same of a result.
@@ -284,7 +275,7 @@ class vmapped<F, in_axes_t<In...>, out_axes_t<Out...>> {
   static constexpr transform_fault fault_in() {
     if constexpr ((sizeof...(In) == 0 || sizeof...(In) == sizeof...(Args)) && (... && is_entry<In>()) &&
                   (... && is_entry<Out>()))
-      return fault_of_lanes<decltype(passed(std::declval<Args>()))...>(std::index_sequence_for<Args...>{});
+      return fault_of_call<decltype(passed(std::declval<Args>()))...>(std::index_sequence_for<Args...>{});
     else return transform_fault::none;
   }
   template <class... Args>
@@ -297,6 +288,20 @@ class vmapped<F, in_axes_t<In...>, out_axes_t<Out...>> {
       "vmap", true, lanes,
       "the function does not take one lane of these arguments: tensors without the axis in in_axes, S "
       "of a stacked<S>; their number, a dtype or a rank differs")
+  SINTER_WRONG_TRANSFORM(
+      "vmap", true, no_lanes,
+      "no argument has lanes: in_axes names none for all tensors, or there is no tensor")
+  SINTER_WRONG_TRANSFORM(
+      "vmap", true, plain_struct,
+      "an argument holds a struct, which has no place for tensors of one axis less: give a stacked<S> "
+      "(stack_tree makes one of a std::vector<S>), or share it by the entry none: in_axes<none, 0>")
+  SINTER_WRONG_TRANSFORM(
+      "vmap", true, lane_axis,
+      "an axis of in_axes is out of range for the rank of its argument; the entry none shares an "
+      "argument: in_axes<0, none>")
+  SINTER_WRONG_TRANSFORM(
+      "vmap", true, stacked_axis,
+      "the items of a stacked<S> lie along axis 0; its entry in in_axes is 0")
   SINTER_WRONG_TRANSFORM(
       "vmap", true, no_result,
       "the function returns nothing; return the tensors of one lane. For an effect write a loop over "
@@ -323,11 +328,18 @@ class vmapped<F, in_axes_t<In...>, out_axes_t<Out...>> {
   template <std::size_t I, class T>
   using lane = typename entry<I, T>::template lane<T>;
 
-  /// Of arguments that have lanes.
+  /// The first argument's that may not have its lanes where they are.
   template <class... T, std::size_t... I>
   static constexpr transform_fault fault_of_lanes(std::index_sequence<I...>) {
-    constexpr bool batched = (... || !entry<I, T>::shared);
-    if constexpr (!batched || !(... && check_argument<T>(entry<I, T>{}))) return transform_fault::none;
+    transform_fault found = transform_fault::none;
+    static_cast<void>((... || ((found = fault_of_argument<T>(entry<I, T>{})) != transform_fault::none)));
+    return found;
+  }
+  template <class... T, std::size_t... I>
+  static constexpr transform_fault fault_of_call(std::index_sequence<I...>) {
+    constexpr transform_fault of_lanes = fault_of_lanes<T...>(std::index_sequence<I...>{});
+    if constexpr (!(... || !entry<I, T>::shared)) return transform_fault::no_lanes;
+    else if constexpr (of_lanes != transform_fault::none) return of_lanes;
     else {
       constexpr bool right = told_to_take<F&, lane<I, T>...>(), takes = std::is_invocable_v<F&, lane<I, T>...>;
       if constexpr (!takes) return right ? transform_fault::none : transform_fault::lanes;
@@ -339,16 +351,8 @@ class vmapped<F, in_axes_t<In...>, out_axes_t<Out...>> {
 
   template <class... T, std::size_t... I>
   static constexpr bool check_arguments(std::index_sequence<I...>) {
-    constexpr bool fit = (... && check_argument<T>(entry<I, T>{}));
-    constexpr bool batched = (... || !entry<I, T>::shared);
-    static_assert(batched,
-                  "sinter: [vmap] no argument has lanes: in_axes names none for all tensors, or there is no tensor");
-    if constexpr (fit && batched) {
-      if constexpr (std::is_invocable_v<F&, lane<I, T>...>) return check_results<call_result_t<F, lane<I, T>...>>();
-      else return false;
-    } else {
-      return false;
-    }
+    if constexpr (std::is_invocable_v<F&, lane<I, T>...>) return check_results<call_result_t<F, lane<I, T>...>>();
+    else return false;
   }
 
   /// Out's entries are those of the parts of a result.
