@@ -135,7 +135,8 @@ struct conv {
   SINTER_LAYER_CALLS("nn::conv", "layer(x), x a tensor")
   SINTER_LAYER_DTYPE("nn::conv")
   template <tensor_like X>
-  requires(std::is_same_v<typename X::value_type, T>) auto operator()(const X& x, location here = location::current()) const {
+  requires(std::is_same_v<typename X::value_type, T>) auto operator()(const X& x,
+                                                                      location here = location::current()) const {
     const location at = here.in("nn::conv");
     const auto how = windows.template plain<Spatial>();
     const tensor<T, Spatial + 2> y = [&] {
@@ -174,7 +175,8 @@ struct conv_transpose {
   SINTER_LAYER_CALLS("nn::conv_transpose", "layer(x), x a tensor")
   SINTER_LAYER_DTYPE("nn::conv_transpose")
   template <tensor_like X>
-  requires(std::is_same_v<typename X::value_type, T>) auto operator()(const X& x, location here = location::current()) const {
+  requires(std::is_same_v<typename X::value_type, T>) auto operator()(const X& x,
+                                                                      location here = location::current()) const {
     const location at = here.in("nn::conv_transpose");
     const auto how = windows.template transposed<Spatial>();
     const tensor<T, Spatial + 2> y = [&] {

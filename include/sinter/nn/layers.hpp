@@ -37,7 +37,8 @@ struct linear {
   SINTER_LAYER_DTYPE("nn::linear")
   /// x (…, in) to (…, out). One dtype; user_error where extents differ.
   template <tensor_like X>
-  requires(std::is_same_v<typename X::value_type, T>) auto operator()(const X& x, location here = location::current()) const {
+  requires(std::is_same_v<typename X::value_type, T>) auto operator()(const X& x,
+                                                                      location here = location::current()) const {
     const location at = here.in("nn::linear");
     return detail::with_bias(matmul(x, weight, at), bias, at);
   }
@@ -179,7 +180,8 @@ struct mlp {
   SINTER_LAYER_CALLS("nn::mlp", "layer(x), x a tensor")
   SINTER_LAYER_DTYPE("nn::mlp")
   template <tensor_like X>
-  requires(std::is_same_v<typename X::value_type, T>) auto operator()(const X& x, location here = location::current()) const {
+  requires(std::is_same_v<typename X::value_type, T>) auto operator()(const X& x,
+                                                                      location here = location::current()) const {
     const location at = here.in("nn::mlp");
     tensor<T, X::rank> h = sinter::detail::evaluate(x, at);
     for (std::size_t i = 0; i < layers.size(); ++i) {

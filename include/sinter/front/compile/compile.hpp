@@ -199,8 +199,7 @@ class compiled {
   template <class... Args, std::enable_if_t<!taken<Args...>, int> = 0,
             class Mismatch = detail::mismatch_t<F, detail::given_t<false, Args>...>>
   SINTER_WRONG_ARGUMENTS("compile")
-  detail::wrong_call<>
-  operator()(Args&&...) const {
+  detail::wrong_call<> operator()(Args&&...) const {
     return {};
   }
 
@@ -412,8 +411,7 @@ class use_of_compiled {
   template <class... Args, std::enable_if_t<!taken_by<F, const Args&...>, int> = 0,
             class Mismatch = mismatch_t<F, given_t<false, const Args&>...>>
   SINTER_WRONG_ARGUMENTS("compile")
-  wrong_call<>
-  operator()(const Args&...) const {
+  wrong_call<> operator()(const Args&...) const {
     return {};
   }
 

@@ -154,8 +154,8 @@ class generic_call {
   static constexpr std::size_t changed(std::index_sequence<I...> all) {
     std::size_t found = count;
     if constexpr (is_viable<F, Given&...>()) {
-      const auto is_one = []<std::size_t At, std::size_t... J>(std::integral_constant<std::size_t, At>,
-                                                               std::index_sequence<J...>) {
+      const auto is_one =
+          []<std::size_t At, std::size_t... J>(std::integral_constant<std::size_t, At>, std::index_sequence<J...>) {
         return !is_viable<F, std::conditional_t<J == At, Given, Given&>...>();
       };
       static_cast<void>(
@@ -196,9 +196,7 @@ class generic_call {
     } else {
       constexpr std::size_t wants = wanted_count();
       if constexpr (wants == 0 || wants == count) return std::type_identity<told::mismatch<>>{};
-      else
-        return std::type_identity<
-            told::mismatch<told::number_of_arguments<int{count}>, told::takes<int{wants}>>>{};
+      else return std::type_identity<told::mismatch<told::number_of_arguments<int{count}>, told::takes<int{wants}>>>{};
     }
   }
 };

@@ -46,14 +46,11 @@ class tracing_of {
   tracing_of(F f, location where) : f_(std::move(f)), where_(where) {}
 
   template <class... Args>
-  requires(taken<Args...>) auto operator()(const Args&... args) const {
-    return of(settle_tree(args)...);
-  }
+  requires(taken<Args...>) auto operator()(const Args&... args) const { return of(settle_tree(args)...); }
   template <class... Args, std::enable_if_t<!taken<Args...>, int> = 0,
             class Mismatch = mismatch_t<F, settled<const Args&>...>>
   SINTER_WRONG_ARGUMENTS("trace")
-  wrong_call<>
-  operator()(const Args&...) const {
+  wrong_call<> operator()(const Args&...) const {
     return {};
   }
 
@@ -61,8 +58,7 @@ class tracing_of {
   template <class... T>
   auto of(const T&... settled) const {
     const device on = flat_arguments<T...>("trace", where_, settled...).where({});
-    if constexpr (std::is_invocable_v<F&, T...>)
-      return traced_graph(trace_call(f_, {on, where_}, settled...).graph);
+    if constexpr (std::is_invocable_v<F&, T...>) return traced_graph(trace_call(f_, {on, where_}, settled...).graph);
   }
 
   mutable F f_;

@@ -309,9 +309,7 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   }
   template <tensor_like I>
   requires(std::is_same_v<typename I::value_type, bool>) SINTER_WRONG_CALL("[take] " SINTER_MASK_IS_NO_INDEX)
-  detail::wrong_call<> operator[](const I&) const {
-    return {};
-  }
+  detail::wrong_call<> operator[](const I&) const { return {}; }
 
   /// first <= i < last of an axis, as slice's: x.at(axis<0>, 2, 5).set(y), or .add, .multiply, .min, .max, is x with that part
   /// changed. (places.hpp)

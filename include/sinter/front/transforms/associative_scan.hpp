@@ -110,7 +110,7 @@ constexpr part_fault fault_of_combine() {
     else if constexpr (std::is_void_v<std::invoke_result_t<F&, item, item>>) return part_fault::no_result;
     else
       return keeps_carry<item, std::remove_cvref_t<std::invoke_result_t<F&, item, item>>>() ? part_fault::none
-                                                                                              : part_fault::results;
+                                                                                            : part_fault::results;
   }
 }
 
@@ -146,14 +146,14 @@ auto associative_scan_call(F& f, const X& xs, bool backwards, location at) {
 }  // namespace detail
 
 // Wrong calls of associative_scan, with and without `reversed`.
-#define SINTER_WRONG_ASSOCIATIVE(FAULT, TEXT)                                                                \
-  template <class F, class X>                                                                                \
-  requires(detail::fault_of_combine<F, detail::settled<const X&>>() == detail::part_fault::FAULT)            \
-      SINTER_WRONG_CALL("[associative_scan] " TEXT)                                                          \
-  detail::wrong_call<> associative_scan(F&&, const X&, location = {}) { return {}; }                         \
-  template <class F, class X>                                                                                \
-  requires(detail::fault_of_combine<F, detail::settled<const X&>>() == detail::part_fault::FAULT)            \
-      SINTER_WRONG_CALL("[associative_scan] " TEXT)                                                          \
+#define SINTER_WRONG_ASSOCIATIVE(FAULT, TEXT)                                                     \
+  template <class F, class X>                                                                     \
+  requires(detail::fault_of_combine<F, detail::settled<const X&>>() == detail::part_fault::FAULT) \
+      SINTER_WRONG_CALL("[associative_scan] " TEXT)                                               \
+  detail::wrong_call<> associative_scan(F&&, const X&, location = {}) { return {}; }              \
+  template <class F, class X>                                                                     \
+  requires(detail::fault_of_combine<F, detail::settled<const X&>>() == detail::part_fault::FAULT) \
+      SINTER_WRONG_CALL("[associative_scan] " TEXT)                                               \
   detail::wrong_call<> associative_scan(F&&, const X&, reversed_t, location = {}) { return {}; }
 SINTER_WRONG_ASSOCIATIVE(arguments,
                          "the function takes two items of xs; its number of arguments, a dtype or a rank differs")

@@ -92,9 +92,7 @@ struct struct_parts {
 template <auto Axis>
 constexpr bool is_entry() {
   using entry = std::remove_const_t<decltype(Axis)>;
-  constexpr bool valid = std::is_same_v<entry, int> || std::is_same_v<entry, none_t>;
-  static_assert(valid, "sinter: [vmap] an entry of in_axes or out_axes is an int or none: in_axes<0, none, -1>");
-  return valid;
+  return std::is_same_v<entry, int> || std::is_same_v<entry, none_t>;
 }
 
 /// Why an argument T may not have its lanes there.
@@ -273,10 +271,9 @@ template <class F, auto... In, auto... Out>
 class vmapped<F, in_axes_t<In...>, out_axes_t<Out...>> {
   template <class... Args>
   static constexpr transform_fault fault_in() {
-    if constexpr ((sizeof...(In) == 0 || sizeof...(In) == sizeof...(Args)) && (... && is_entry<In>()) &&
-                  (... && is_entry<Out>()))
-      return fault_of_call<decltype(passed(std::declval<Args>()))...>(std::index_sequence_for<Args...>{});
-    else return transform_fault::none;
+    if constexpr (sizeof...(In) != 0 && sizeof...(In) != sizeof...(Args)) return transform_fault::entries;
+    else if constexpr (!((... && is_entry<In>()) && (... && is_entry<Out>()))) return transform_fault::entry;
+    else return fault_of_call<decltype(passed(std::declval<Args>()))...>(std::index_sequence_for<Args...>{});
   }
   template <class... Args>
   static constexpr transform_fault fault_of = fault_in<Args...>();
@@ -288,30 +285,35 @@ class vmapped<F, in_axes_t<In...>, out_axes_t<Out...>> {
       "vmap", true, lanes,
       "the function does not take one lane of these arguments: tensors without the axis in in_axes, S "
       "of a stacked<S>; their number, a dtype or a rank differs")
-  SINTER_WRONG_TRANSFORM(
-      "vmap", true, no_lanes,
-      "no argument has lanes: in_axes names none for all tensors, or there is no tensor")
+  operator()(Args&&...) const { return {}; }
+  SINTER_WRONG_TRANSFORM("vmap", true, entries, "in_axes has an entry for each argument, or none at all")
+  operator()(Args&&...) const { return {}; }
+  SINTER_WRONG_TRANSFORM("vmap", true, entry, "an entry of in_axes or out_axes is an int or none: in_axes<0, none, -1>")
+  operator()(Args&&...) const { return {}; }
+  SINTER_WRONG_TRANSFORM("vmap", true, no_lanes,
+                         "no argument has lanes: in_axes names none for all tensors, or there is no tensor")
+  operator()(Args&&...) const { return {}; }
   SINTER_WRONG_TRANSFORM(
       "vmap", true, plain_struct,
       "an argument holds a struct, which has no place for tensors of one axis less: give a stacked<S> "
       "(stack_tree makes one of a std::vector<S>), or share it by the entry none: in_axes<none, 0>")
-  SINTER_WRONG_TRANSFORM(
-      "vmap", true, lane_axis,
-      "an axis of in_axes is out of range for the rank of its argument; the entry none shares an "
-      "argument: in_axes<0, none>")
-  SINTER_WRONG_TRANSFORM(
-      "vmap", true, stacked_axis,
-      "the items of a stacked<S> lie along axis 0; its entry in in_axes is 0")
+  operator()(Args&&...) const { return {}; }
+  SINTER_WRONG_TRANSFORM("vmap", true, lane_axis,
+                         "an axis of in_axes is out of range for the rank of its argument; the entry none shares an "
+                         "argument: in_axes<0, none>")
+  operator()(Args&&...) const { return {}; }
+  SINTER_WRONG_TRANSFORM("vmap", true, stacked_axis,
+                         "the items of a stacked<S> lie along axis 0; its entry in in_axes is 0")
+  operator()(Args&&...) const { return {}; }
   SINTER_WRONG_TRANSFORM(
       "vmap", true, no_result,
       "the function returns nothing; return the tensors of one lane. For an effect write a loop over "
       "unstack(x)")
+  operator()(Args&&...) const { return {}; }
 
   template <class... Args>
   auto operator()(Args&&... args) const {
-    constexpr bool counted = sizeof...(In) == 0 || sizeof...(In) == sizeof...(Args);
-    static_assert(counted, "sinter: [vmap] in_axes has an entry for each argument, or none at all");
-    if constexpr (counted && (... && is_entry<In>()) && (... && is_entry<Out>()))
+    if constexpr (fault_of<Args...> == transform_fault::none)
       return call(std::index_sequence_for<Args...>{}, passed(std::forward<Args>(args))...);
   }
 
