@@ -1,7 +1,7 @@
 // expect: error
 // match: \[associative_scan\] is called as associative_scan\(f, xs\)
 // first: 3
-// lines: 16, clang++ 16
+// lines: 16
 #include <sinter/sinter.hpp>
 
 using namespace sinter;

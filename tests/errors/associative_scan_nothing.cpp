@@ -1,7 +1,7 @@
 // expect: error
 // match: \[associative_scan\] the function returns nothing
 // first: 3
-// lines: 32, clang++ 16
+// lines: 16
 #include <sinter/sinter.hpp>
 
 using namespace sinter;

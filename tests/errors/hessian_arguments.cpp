@@ -1,7 +1,7 @@
 // expect: error
 // match: \[hessian\] the function does not take these arguments
 // first: 3
-// lines: 24, clang++ 32
+// lines: 16, clang++ 20
 #include <sinter/sinter.hpp>
 
 using namespace sinter;

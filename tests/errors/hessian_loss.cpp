@@ -1,7 +1,7 @@
 // expect: error
 // match: \[hessian\] the function must return a rank-0 floating tensor; use sum or mean
 // first: 3
-// lines: 24, clang++ 32
+// lines: 16, clang++ 20
 #include <sinter/sinter.hpp>
 
 using namespace sinter;

@@ -1,7 +1,7 @@
 // expect: error
 // match: \[hessian\] a number that is differentiated by arrives as a tensor of rank 0
 // first: 3
-// lines: 24, clang++ 32
+// lines: 16, clang++ 20
 #include <sinter/sinter.hpp>
 
 using namespace sinter;

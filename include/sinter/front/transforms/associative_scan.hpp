@@ -145,21 +145,24 @@ auto associative_scan_call(F& f, const X& xs, bool backwards, location at) {
 
 }  // namespace detail
 
-// Wrong calls of associative_scan, with and without `reversed`.
+// Wrong calls of associative_scan: whole of those with `reversed`, the head of the others, whose declarator follows.
 #define SINTER_WRONG_ASSOCIATIVE(FAULT, TEXT)                                                     \
   template <class F, class X>                                                                     \
   requires(detail::fault_of_combine<F, detail::settled<const X&>>() == detail::part_fault::FAULT) \
       SINTER_WRONG_CALL("[associative_scan] " TEXT)                                               \
-  detail::wrong_call<> associative_scan(F&&, const X&, location = {}) { return {}; }              \
+  detail::wrong_call<> associative_scan(F&&, const X&, reversed_t, location = {}) { return {}; }  \
   template <class F, class X>                                                                     \
   requires(detail::fault_of_combine<F, detail::settled<const X&>>() == detail::part_fault::FAULT) \
       SINTER_WRONG_CALL("[associative_scan] " TEXT)                                               \
-  detail::wrong_call<> associative_scan(F&&, const X&, reversed_t, location = {}) { return {}; }
+  detail::wrong_call<>
 SINTER_WRONG_ASSOCIATIVE(arguments,
                          "the function takes two items of xs; its number of arguments, a dtype or a rank differs")
+associative_scan(F&&, const X&, location = {}) { return {}; }
 SINTER_WRONG_ASSOCIATIVE(no_result, "the function returns nothing, and not an item made of two")
+associative_scan(F&&, const X&, location = {}) { return {}; }
 SINTER_WRONG_ASSOCIATIVE(results,
                          "the function returns another dtype or rank than its arguments have, or another structure")
+associative_scan(F&&, const X&, location = {}) { return {}; }
 #undef SINTER_WRONG_ASSOCIATIVE
 template <class F>
 SINTER_WRONG_CALL("[associative_scan] is called as associative_scan(f, xs), or associative_scan(f, xs, reversed)")
