@@ -1,6 +1,7 @@
 // expect: error
 // match: \[associative_scan\] the function returns another dtype or rank
-// lines: 40
+// first: 3
+// lines: 16
 #include <sinter/sinter.hpp>
 
 using namespace sinter;

@@ -1,6 +1,7 @@
 // expect: error
 // match: \[take\] a bool tensor is a mask, and no index: compress\(x, mask\).*where\(mask, x, y\)
-// lines: 20, clang++ 26
+// first: 3
+// lines: 20
 
 #include <sinter/sinter.hpp>
 

@@ -1,6 +1,7 @@
 // expect: error
-// match: \[matmul\] the operands have different dtypes
-// lines: 40
+// match: \[nn::linear\] x and the layer's weights have different dtypes
+// first: 3
+// lines: 24, clang++ 32
 #include <sinter/nn.hpp>
 
 using namespace sinter;

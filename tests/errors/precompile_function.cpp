@@ -1,6 +1,7 @@
 // expect: error
 // match: \[precompile\] the function is not compiled; write auto f = compile\(fn\)
-// lines: 12
+// first: 3
+// lines: 20
 
 #include <sinter/sinter.hpp>
 

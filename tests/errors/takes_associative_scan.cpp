@@ -1,6 +1,7 @@
 // expect: error
 // match: \[associative_scan\] the function takes two items of xs
-// lines: 24
+// first: 3
+// lines: 16
 #include <sinter/sinter.hpp>
 
 using namespace sinter;

@@ -1,6 +1,6 @@
 // expect: error
 // match: \[cond\] a branch does not take these arguments
-// lines: 32, clang++ 16
+// lines: 20, clang++ 16
 #include <sinter/sinter.hpp>
 
 using namespace sinter;

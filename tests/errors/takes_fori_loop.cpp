@@ -1,6 +1,6 @@
 // expect: error
 // match: \[fori_loop\] the body takes a tensor<std::int64_t, 0> and the carry
-// lines: 32, clang++ 16
+// lines: 20, clang++ 16
 #include <sinter/sinter.hpp>
 
 using namespace sinter;

@@ -1,6 +1,6 @@
 // expect: error
 // match: \[grad\] the function must return a rank-0 floating tensor; it returns nothing
-// lines: 18, clang++ 28
+// lines: 16, clang++ 20
 #include <sinter/sinter.hpp>
 
 using namespace sinter;

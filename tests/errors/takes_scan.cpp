@@ -1,6 +1,6 @@
 // expect: error
 // match: \[scan\] f takes the carry and a slice of xs
-// lines: 32, clang++ 16
+// lines: 16
 #include <sinter/sinter.hpp>
 
 using namespace sinter;

@@ -1,5 +1,7 @@
 // expect: error
 // match: \[trace\] the function does not take these arguments
+// match: mismatch<(sinter::)?detail::told::argument<0>, (sinter::)?detail::told::is<double, 2>, (sinter::)?detail::told::wants<float, 2>
+// first: 3
 // lines: 16
 #include <sinter/sinter.hpp>
 

@@ -1,6 +1,8 @@
 // expect: error
 // match: \[compile\] the function does not take these arguments
-// lines: 20
+// match: mismatch<(sinter::)?detail::told::argument<0>, (sinter::)?detail::told::is<double, 2>, (sinter::)?detail::told::wants<float, 2>
+// first: 3
+// lines: 16
 #include <sinter/sinter.hpp>
 
 using namespace sinter;

@@ -1,6 +1,6 @@
 // expect: error
 // match: \[while_loop\] test and body take the carry
-// lines: 32, clang++ 16
+// lines: 16
 #include <sinter/sinter.hpp>
 
 using namespace sinter;

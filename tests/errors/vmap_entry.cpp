@@ -1,6 +1,7 @@
 // expect: error
 // match: \[vmap\] an entry of in_axes or out_axes is an int or none
-// lines: 24, clang++ 36
+// first: 3
+// lines: 24
 #include <sinter/sinter.hpp>
 
 using namespace sinter;

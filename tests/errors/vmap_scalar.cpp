@@ -1,6 +1,7 @@
 // expect: error
 // match: \[vmap\] an axis of in_axes is out of range for the rank of its argument; the entry none
-// lines: 24, clang++ 36
+// first: 3
+// lines: 24
 #include <sinter/sinter.hpp>
 
 using namespace sinter;

@@ -1,6 +1,7 @@
 // expect: error
 // match: \[vmap\] the items of a stacked<S> lie along axis 0
-// lines: 24, clang++ 36
+// first: 3
+// lines: 24
 #include <sinter/sinter.hpp>
 
 using namespace sinter;

@@ -1,6 +1,7 @@
 // expect: error
 // match: \[vmap\] an argument holds a struct.*stack_tree makes one of a std::vector<S>
-// lines: 24, clang++ 36
+// first: 3
+// lines: 24
 #include <sinter/sinter.hpp>
 
 using namespace sinter;

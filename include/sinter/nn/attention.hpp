@@ -105,6 +105,7 @@ struct self_attention {
   std::int64_t heads = 1, key_heads = 1;
   Places places;  ///< encodes places in queries and keys, (…, heads, places, width)
 
+  SINTER_LAYER_INIT("nn::self_attention", "key, width", key, std::int64_t)
   static self_attention init(const key& k, std::int64_t width, const attention_options& how = {},
                              location at = location::current()) {
     const auto plan = detail::plan_heads("nn::self_attention", width, how, at);
@@ -178,6 +179,7 @@ struct cross_attention {
   linear<T> out;
   std::int64_t heads = 1, key_heads = 1;
 
+  SINTER_LAYER_INIT("nn::cross_attention", "key, width, context", key, std::int64_t, std::int64_t)
   /// For x with `width` features and a context with `context` features.
   static cross_attention init(const key& k, std::int64_t width, std::int64_t context, const attention_options& how = {},
                               location at = location::current()) {
@@ -223,6 +225,7 @@ struct transformer_block {
   self_attention<T> mix;
   linear<T> up, down;
 
+  SINTER_LAYER_INIT("nn::transformer_block", "key, width", key, std::int64_t)
   static transformer_block init(const key& k, std::int64_t width, const transformer_options& how = {},
                                 location at = location::current()) {
     const std::int64_t hidden = how.hidden == 0 ? 4 * width : how.hidden;

@@ -115,6 +115,7 @@ struct conv {
   std::optional<tensor<T, 1>> bias;
   windows_at windows;
 
+  SINTER_LAYER_INIT("nn::conv", "key, inputs, outputs, window", key, std::int64_t, std::int64_t, per_axis)
   /// For `in` and `out` channels: conv2d<float>::init(k, 3, 16, 3, {.stride = 2, .padding = same}). The window is one number,
   /// or one number for each axis.
   static conv init(const key& k, std::int64_t in, std::int64_t out, const per_axis& window,
@@ -132,8 +133,10 @@ struct conv {
   }
 
   SINTER_LAYER_CALLS("nn::conv", "layer(x), x a tensor")
+  SINTER_LAYER_DTYPE("nn::conv")
   template <tensor_like X>
-  auto operator()(const X& x, location here = location::current()) const {
+  requires(std::is_same_v<typename X::value_type, T>) auto operator()(const X& x,
+                                                                      location here = location::current()) const {
     const location at = here.in("nn::conv");
     const auto how = windows.template plain<Spatial>();
     const tensor<T, Spatial + 2> y = [&] {
@@ -154,6 +157,7 @@ struct conv_transpose {
   std::optional<tensor<T, 1>> bias;
   windows_at windows;
 
+  SINTER_LAYER_INIT("nn::conv_transpose", "key, inputs, outputs, window", key, std::int64_t, std::int64_t, per_axis)
   static conv_transpose init(const key& k, std::int64_t in, std::int64_t out, const per_axis& window,
                              const conv_transpose_layer_options& how = {}, location at = location::current()) {
     const char* op = "nn::conv_transpose";
@@ -169,8 +173,10 @@ struct conv_transpose {
   }
 
   SINTER_LAYER_CALLS("nn::conv_transpose", "layer(x), x a tensor")
+  SINTER_LAYER_DTYPE("nn::conv_transpose")
   template <tensor_like X>
-  auto operator()(const X& x, location here = location::current()) const {
+  requires(std::is_same_v<typename X::value_type, T>) auto operator()(const X& x,
+                                                                      location here = location::current()) const {
     const location at = here.in("nn::conv_transpose");
     const auto how = windows.template transposed<Spatial>();
     const tensor<T, Spatial + 2> y = [&] {

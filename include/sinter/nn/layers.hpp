@@ -20,6 +20,7 @@ struct linear {
   tensor<T, 2> weight;  ///< (in, out)
   std::optional<tensor<T, 1>> bias;
 
+  SINTER_LAYER_INIT("nn::linear", "key, inputs, outputs", key, std::int64_t, std::int64_t)
   /// Weights for `in` inputs and `out` outputs. The bias is uniform in ±1/√in, as in PyTorch. user_error for sizes below 1.
   static linear init(const key& k, std::int64_t in, std::int64_t out, const linear_options& how = {},
                      location at = location::current()) {
@@ -33,9 +34,11 @@ struct linear {
   }
 
   SINTER_LAYER_CALLS("nn::linear", "layer(x), x a tensor")
-  /// Maps x (…, in) of the layer's dtype to (…, out). user_error for another extent.
+  SINTER_LAYER_DTYPE("nn::linear")
+  /// Maps x (…, in) of dtype T to (…, out). user_error for another extent.
   template <tensor_like X>
-  auto operator()(const X& x, location here = location::current()) const {
+  requires(std::is_same_v<typename X::value_type, T>) auto operator()(const X& x,
+                                                                      location here = location::current()) const {
     const location at = here.in("nn::linear");
     return detail::with_bias(matmul(x, weight, at), bias, at);
   }
@@ -50,6 +53,7 @@ template <class T>
 struct embedding {
   tensor<T, 2> weight;  ///< (count, width)
 
+  SINTER_LAYER_INIT("nn::embedding", "key, rows, width", key, std::int64_t, std::int64_t)
   static embedding init(const key& k, std::int64_t count, std::int64_t width, const embedding_options& how = {},
                         location at = location::current()) {
     detail::check_size("nn::embedding", "the number of rows", count, at);
@@ -157,6 +161,9 @@ struct mlp {
   std::vector<linear<T>> layers;
   Activation activation;
 
+  SINTER_LAYER_INIT("nn::mlp", "key, {widths}", key, std::vector<std::int64_t>)
+  SINTER_WRONG_CALL("[nn::mlp] is made by init(key, {widths})")
+  static mlp init(const std::vector<std::int64_t>&, const linear_options& = {}) { return {}; }
   /// Makes layers for these widths, the input's width first: mlp<float>::init(k, {784, 256, 10}).
   static mlp init(const key& k, const std::vector<std::int64_t>& widths, const linear_options& how = {},
                   location at = location::current()) {
@@ -171,8 +178,10 @@ struct mlp {
   }
 
   SINTER_LAYER_CALLS("nn::mlp", "layer(x), x a tensor")
+  SINTER_LAYER_DTYPE("nn::mlp")
   template <tensor_like X>
-  auto operator()(const X& x, location here = location::current()) const {
+  requires(std::is_same_v<typename X::value_type, T>) auto operator()(const X& x,
+                                                                      location here = location::current()) const {
     const location at = here.in("nn::mlp");
     tensor<T, X::rank> h = sinter::detail::evaluate(x, at);
     for (std::size_t i = 0; i < layers.size(); ++i) {

@@ -61,6 +61,7 @@ struct lstm {
   linear<T> input;   ///< (features, 4 · width)
   linear<T> hidden;  ///< (width, 4 · width)
 
+  SINTER_LAYER_INIT("nn::lstm", "key, features, width", key, std::int64_t, std::int64_t)
   static lstm init(const key& k, std::int64_t features, std::int64_t width, location at = location::current()) {
     return detail::drawn_gates<lstm>("nn::lstm", 4, k, features, width, at);
   }
@@ -113,6 +114,7 @@ struct gru {
   linear<T> input;   ///< (features, 3 · width)
   linear<T> hidden;  ///< (width, 3 · width)
 
+  SINTER_LAYER_INIT("nn::gru", "key, features, width", key, std::int64_t, std::int64_t)
   static gru init(const key& k, std::int64_t features, std::int64_t width, location at = location::current()) {
     return detail::drawn_gates<gru>("nn::gru", 3, k, features, width, at);
   }

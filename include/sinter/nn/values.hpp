@@ -8,6 +8,17 @@
 
 namespace sinter {
 
+namespace detail {
+
+/// Whether the types of a call's arguments begin with what converts to Wanted.
+template <class Wanted, class Given>
+inline constexpr bool begin_with = std::is_same_v<Wanted, type_list<>>;
+template <class W, class... Wanted, class G, class... Given>
+inline constexpr bool begin_with<type_list<W, Wanted...>, type_list<G, Given...>> =
+    std::is_convertible_v<const G&, W>&& begin_with<type_list<Wanted...>, type_list<Given...>>;
+
+}  // namespace detail
+
 namespace nn {
 
 /// A floating number of a layer that is not a parameter, such as an epsilon. Compiled functions guard it by value; gradients
@@ -28,6 +39,22 @@ class constant {
   sinter::detail::wrong_call<> operator()(const A&...) const { \
     return {};                                                 \
   }
+
+// A call with a tensor of another dtype than the layer's T, as a member.
+#define SINTER_LAYER_DTYPE(NAME)                                                                               \
+  template <tensor_like X>                                                                                     \
+  requires(!std::is_same_v<typename X::value_type, T>)                                                         \
+      SINTER_WRONG_CALL("[" NAME                                                                               \
+                        "] x and the layer's weights have different dtypes; cast one with cast<T>(x), or all " \
+                        "weights with cast_tree<T>(layer)")                                                    \
+  sinter::detail::wrong_call<> operator()(const X&, location = {}) const { return {}; }
+
+// How a layer is made, as a member: the error of other calls of `init`, whose arguments do not begin with the types that follow.
+#define SINTER_LAYER_INIT(NAME, CALLS, ...)                                                                      \
+  template <class... A>                                                                                          \
+  requires(!sinter::detail::begin_with<sinter::detail::type_list<__VA_ARGS__>, sinter::detail::type_list<A...>>) \
+      SINTER_WRONG_CALL("[" NAME "] is made by init(" CALLS ")")                                                 \
+  static sinter::detail::wrong_call<> init(const A&...) { return {}; }
 
 /// The mode of layers that behave differently in training, such as batch_norm.
 enum class mode { training, inference };

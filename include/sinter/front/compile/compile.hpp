@@ -13,6 +13,7 @@
 #include "../functions/autocast.hpp"
 #include "call.hpp"
 #include "integers.hpp"
+#include "mismatch.hpp"
 
 namespace sinter {
 
@@ -126,24 +127,31 @@ decltype(auto) expected(const T& x, location at) {
 
 }  // namespace detail
 
+namespace detail {
+
+/// Whether compile(F) may be called with Args. Asked only where it matters: the question alone instantiates a generic function.
+template <class F, class... Args>
+inline constexpr bool accepted_by = [] {
+  if constexpr (takes_numbers<F, Args...>) return true;
+  else return takes_arguments<F&, given_t<false, Args>...>() && std::is_invocable_v<F&, given_t<false, Args>...>;
+}();
+/// True also after an error of the function's own.
+template <class F, class... Args>
+inline constexpr bool taken_by = [] {
+  if constexpr (accepted_by<F, Args...>) return true;
+  else return told_to_take<F&, given_t<false, Args>...>();
+}();
+
+}  // namespace detail
+
 /// A compiled function: a handle, so copies share the specialisations, and one that was moved from stays as it was. Calls
 /// are safe from many threads at once.
 template <class F>
 class compiled {
-  // Asked only where it matters: the question alone instantiates a generic function.
   template <class... Args>
-  static constexpr bool accepts = [] {
-    if constexpr (detail::takes_numbers<F, Args...>) return true;
-    else
-      return detail::takes_arguments<F&, detail::given_t<false, Args>...>() &&
-             std::is_invocable_v<F&, detail::given_t<false, Args>...>;
-  }();
-  /// True also after an error of the function's own.
+  static constexpr bool taken = detail::taken_by<F, Args...>;
   template <class... Args>
-  static constexpr bool taken = [] {
-    if constexpr (accepts<Args...>) return true;
-    else return detail::told_to_take<F&, detail::given_t<false, Args>...>();
-  }();
+  static constexpr bool expects = taken<const typename detail::tensor_of_spec<Args>::type&...>;
 
  public:
   compiled(F fn, const options& how, location where) : state_(detail::make_on_heap<state>(std::move(fn), how, where)) {}
@@ -191,13 +199,9 @@ class compiled {
 
   // A wrong call: Mismatch is the first argument that differs, beside what the function wants.
   template <class... Args, std::enable_if_t<!taken<Args...>, int> = 0,
-            class Mismatch = typename decltype(detail::mismatch_of<F, detail::given_t<false, Args>...>())::type>
-  SINTER_WRONG_CALL(
-      "[compile] the function does not take these arguments: their number, a dtype or a rank differs, or text, which "
-      "is "
-      "given as std::string; mismatch<argument<N>, is<dtype, rank>, wants<dtype, rank>> says which, counted from 0")
-  detail::wrong_call<>
-  operator()(Args&&...) const {
+            class Mismatch = detail::mismatch_t<F, detail::given_t<false, Args>...>>
+  SINTER_WRONG_ARGUMENTS("compile")
+  detail::wrong_call<> operator()(Args&&...) const {
     return {};
   }
 
@@ -205,7 +209,7 @@ class compiled {
   /// dtypes, extents, strides and devices are read, and no elements. user_error for a function that reads values: its
   /// segments are compiled by calls.
   template <class... Args>
-  void precompile(const Args&... args) const {
+  requires(expects<Args...>) void precompile(const Args&... args) const {
     constexpr bool numbers = detail::takes_numbers<F, const typename detail::tensor_of_spec<Args>::type&...>;
     const auto prepare = [&](auto&, const engine::call& c, const engine::tracing& tracing, auto&&...) {
       self().specialised->prepare(c, tracing);
@@ -213,6 +217,10 @@ class compiled {
     detail::with_opened<F>([&](const auto&... settled) { asked(false, prepare, settled...); },
                            detail::expected<numbers>(args, self().where)...);
   }
+  template <class... Args, std::enable_if_t<!expects<Args...>, int> = 0,
+            class Mismatch = detail::mismatch_t<F, typename detail::tensor_of_spec<Args>::type...>>
+  SINTER_WRONG_ARGUMENTS("precompile")
+  void precompile(const Args&...) const {}
 
   /// use(graph, tensors, options, device) for a call with these arguments, traced with all extents fixed; or, with Open,
   /// with those open, and those numbers as inputs, that are so in the specialisation which would answer it. user_error for
@@ -227,8 +235,7 @@ class compiled {
       return use(made.graph, std::span<const engine::argument>(inputs), how(), c.where);
     };
     constexpr bool numbers = detail::takes_numbers<F, const Args&...>;
-    if constexpr (!taken<const Args&...>) return operator()(args...);  // the error
-    else if constexpr (accepts<const Args&...>)
+    if constexpr (detail::accepted_by<F, const Args&...>)
       return detail::with_opened<F>([&](const auto&... settled) { return asked(false, look, settled...); },
                                     detail::given<numbers>(args)...);
   }
@@ -261,7 +268,7 @@ class compiled {
     constexpr bool numbers = detail::takes_numbers<F, Args...>;
     constexpr bool may_throw = !std::is_nothrow_invocable_v<F&, detail::given_t<numbers, Args>...>;
     static_assert(may_throw, "sinter: [compile] the function is noexcept, but exceptions end a trace; drop noexcept");
-    if constexpr (accepts<Args...> && may_throw) {
+    if constexpr (detail::accepted_by<F, Args...> && may_throw) {
       using result_type = detail::call_result_t<F, detail::given_t<numbers, Args>...>;
       if constexpr (!(... || detail::is_lent<Args>)) {
         return routed<result_type, numbers>(std::forward<Args>(args)...);
@@ -398,16 +405,43 @@ inline constexpr bool is_compiled = false;
 template <class F>
 inline constexpr bool is_compiled<compiled<F>> = true;
 
+/// The function that verify, minimize and explain return: what `use` does with a compiled function and arguments.
+template <class F, class Use>
+class use_of_compiled {
+ public:
+  use_of_compiled(compiled<F> f, Use use) : f_(std::move(f)), use_(std::move(use)) {}
+
+  template <class... Args>
+  requires(taken_by<F, const Args&...>) auto operator()(const Args&... args) const { return use_(f_, args...); }
+  template <class... Args, std::enable_if_t<!taken_by<F, const Args&...>, int> = 0,
+            class Mismatch = mismatch_t<F, given_t<false, const Args&>...>>
+  SINTER_WRONG_ARGUMENTS("compile")
+  wrong_call<> operator()(const Args&...) const {
+    return {};
+  }
+
+ private:
+  compiled<F> f_;
+  Use use_;
+};
+
 }  // namespace detail
 
 /// fn.precompile(args...): makes the kernels of calls with arguments like these ahead of such a call.
 /// `precompile(step, params, spec<tensor<float, 2>>{{64, 100}})`
 template <class F, class... Args>
-void precompile(const F& fn, const Args&... args) {
-  static_assert(
-      detail::is_compiled<F>,
-      "sinter: [precompile] the function is not compiled; write auto f = compile(fn); precompile(f, args...)");
-  if constexpr (detail::is_compiled<F>) fn.precompile(args...);
+requires(detail::taken_by<F, const typename detail::tensor_of_spec<Args>::type&...>) void precompile(
+    const compiled<F>& fn, const Args&... args) {
+  fn.precompile(args...);
 }
+template <class F, class... Args,
+          std::enable_if_t<!detail::taken_by<F, const typename detail::tensor_of_spec<Args>::type&...>, int> = 0,
+          class Mismatch = detail::mismatch_t<F, typename detail::tensor_of_spec<Args>::type...>>
+SINTER_WRONG_ARGUMENTS("precompile")
+void precompile(const compiled<F>&, const Args&...) {}
+template <class F, class... Args>
+requires(!detail::is_compiled<F>)
+    SINTER_WRONG_CALL("[precompile] the function is not compiled; write auto f = compile(fn); precompile(f, args...)")
+void precompile(const F&, const Args&...) {}
 
 }  // namespace sinter

@@ -26,11 +26,12 @@ auto as_compiled(F&& fn, const options& how, location where) {
 template <class F>
 auto explain(F&& fn, const options& how = {}, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }
   // clang-format on
-  return [f = detail::as_compiled(std::forward<F>(fn), how, where)](const auto&... args) {
-    static_cast<void>(f(args...));
-    f.wait_ready();
-    return f.explain();
-  };
+  return detail::use_of_compiled(detail::as_compiled(std::forward<F>(fn), how, where),
+                                 [](const auto& f, const auto&... args) {
+                                   static_cast<void>(f(args...));
+                                   f.wait_ready();
+                                   return f.explain();
+                                 });
 }
 
 }  // namespace sinter

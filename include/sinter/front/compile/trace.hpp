@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "call.hpp"
+#include "mismatch.hpp"
 
 namespace sinter {
 
@@ -33,6 +34,39 @@ class traced_graph {
   std::shared_ptr<const engine::tracer> tracer_;
 };
 
+namespace detail {
+
+/// The function that trace() returns.
+template <class F>
+class tracing_of {
+  template <class... Args>
+  static constexpr bool taken = told_to_take<F&, settled<const Args&>...>();
+
+ public:
+  tracing_of(F f, location where) : f_(std::move(f)), where_(where) {}
+
+  template <class... Args>
+  requires(taken<Args...>) auto operator()(const Args&... args) const { return of(settle_tree(args)...); }
+  template <class... Args, std::enable_if_t<!taken<Args...>, int> = 0,
+            class Mismatch = mismatch_t<F, settled<const Args&>...>>
+  SINTER_WRONG_ARGUMENTS("trace")
+  wrong_call<> operator()(const Args&...) const {
+    return {};
+  }
+
+ private:
+  template <class... T>
+  auto of(const T&... settled) const {
+    const device on = flat_arguments<T...>("trace", where_, settled...).where({});
+    if constexpr (std::is_invocable_v<F&, T...>) return traced_graph(trace_call(f_, {on, where_}, settled...).graph);
+  }
+
+  mutable F f_;
+  location where_;
+};
+
+}  // namespace detail
+
 /// The function that traces fn instead of computing: `trace(f)(x)` reads x's dtype and extents, not its elements.
 // clang-format off
 template <class F>
@@ -41,16 +75,7 @@ auto trace(F&& fn, location where = location::current()) {  // of a function tem
   using function = std::decay_t<F>;
   static_assert(std::is_class_v<function> || std::is_pointer_v<function> || std::is_member_pointer_v<function>,
                 "sinter: [trace] takes a function: trace([](tensor<float, 1> x) { return x * 2; })");
-  return [f = std::decay_t<F>(std::forward<F>(fn)), where](const auto&... args) mutable {
-    return [&]<class... T>(const T&... settled) {
-      constexpr bool right = detail::told_to_take<function&, T...>();
-      constexpr bool takes = std::is_invocable_v<function&, T...>;
-      static_assert(
-          right, "sinter: [trace] the function does not take these arguments: their number, a dtype or a rank differs");
-      const device on = detail::flat_arguments<T...>("trace", where, settled...).where({});
-      if constexpr (takes) return traced_graph(detail::trace_call(f, {on, where}, settled...).graph);
-    }(detail::settle_tree(args)...);
-  };
+  return detail::tracing_of<function>(std::forward<F>(fn), where);
 }
 
 }  // namespace sinter

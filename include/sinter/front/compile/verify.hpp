@@ -18,9 +18,10 @@ namespace sinter {
 template <class F>
 auto verify(F&& fn, const options& how = {}, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }
   // clang-format on
-  return [f = detail::as_compiled(std::forward<F>(fn), how, where)](const auto&... args) {
-    return f.template inspect<true>([](const auto&... x) { return engine::verify(x...); }, args...);
-  };
+  return detail::use_of_compiled(
+      detail::as_compiled(std::forward<F>(fn), how, where), [](const auto& f, const auto&... args) {
+        return f.template inspect<true>([](const auto&... x) { return engine::verify(x...); }, args...);
+      });
 }
 
 /// minimize(fn)(args...): where verify(fn)(args...) fails, or fn does not compile, the smallest part of it that fails in
@@ -30,9 +31,10 @@ auto verify(F&& fn, const options& how = {}, location where = location::current(
 template <class F>
 auto minimize(F&& fn, const options& how = {}, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }
   // clang-format on
-  return [f = detail::as_compiled(std::forward<F>(fn), how, where)](const auto&... args) {
-    return f.template inspect<true>([](const auto&... x) { return engine::minimize(x...); }, args...);
-  };
+  return detail::use_of_compiled(
+      detail::as_compiled(std::forward<F>(fn), how, where), [](const auto& f, const auto&... args) {
+        return f.template inspect<true>([](const auto&... x) { return engine::minimize(x...); }, args...);
+      });
 }
 
 }  // namespace sinter

@@ -374,14 +374,18 @@ C fori_of(dim lower, dim upper, Body& body, C carry, location at) {
 
 }  // namespace detail
 
+// Heads of wrong calls: compilers show each macro that a function's name stands in.
 #define SINTER_WRONG_COND(FAULT, TEXT)                                                                      \
   template <class F, class G, class... Args>                                                                \
   requires(detail::fault_of_branches<F, G, detail::settled<const Args&>...>() == detail::part_fault::FAULT) \
       SINTER_WRONG_CALL("[cond] " TEXT)                                                                     \
-  detail::wrong_call<> cond(const detail::predicate&, F&&, G&&, const Args&...) { return {}; }
+  detail::wrong_call<>
 SINTER_WRONG_COND(arguments, "a branch does not take these arguments: their number, a dtype or a rank differs")
+cond(const detail::predicate&, F&&, G&&, const Args&...) { return {}; }
 SINTER_WRONG_COND(no_result, "one branch returns nothing, the other a value")
+cond(const detail::predicate&, F&&, G&&, const Args&...) { return {}; }
 SINTER_WRONG_COND(results, "the branches return other structures, dtypes or ranks; both have to return the same")
+cond(const detail::predicate&, F&&, G&&, const Args&...) { return {}; }
 #undef SINTER_WRONG_COND
 
 /// f(args...) where `predicate`, a bool or a bool tensor of rank 0, holds, else g(args...). Inside compile() it is one node
@@ -413,20 +417,23 @@ auto scan_of(F& f, const C& init, const X& xs, bool backwards, location at) {
 
 }  // namespace detail
 
-// Wrong calls of scan, with and without `reversed`.
+// Wrong calls of scan: whole of those with `reversed`, the head of the others, whose declarator follows.
 #define SINTER_WRONG_SCAN(FAULT, TEXT)                                                         \
   template <class F, class C, class X>                                                         \
   requires(detail::fault_of_scan<F, detail::settled<const C&>, detail::settled<const X&>>() == \
            detail::part_fault::FAULT) SINTER_WRONG_CALL("[scan] " TEXT)                        \
-  detail::wrong_call<> scan(F&&, const C&, const X&, location = {}) { return {}; }             \
+  detail::wrong_call<> scan(F&&, const C&, const X&, reversed_t, location = {}) { return {}; } \
   template <class F, class C, class X>                                                         \
   requires(detail::fault_of_scan<F, detail::settled<const C&>, detail::settled<const X&>>() == \
            detail::part_fault::FAULT) SINTER_WRONG_CALL("[scan] " TEXT)                        \
-  detail::wrong_call<> scan(F&&, const C&, const X&, reversed_t, location = {}) { return {}; }
+  detail::wrong_call<>
 SINTER_WRONG_SCAN(arguments, "f takes the carry and a slice of xs; its number of arguments, a dtype or a rank differs")
+scan(F&&, const C&, const X&, location = {}) { return {}; }
 SINTER_WRONG_SCAN(pair, "f returns a pair: the next carry, and what is stacked")
+scan(F&&, const C&, const X&, location = {}) { return {}; }
 SINTER_WRONG_SCAN(carry,
                   "f returns a carry of another structure, dtype or rank than it was given; the carry comes first")
+scan(F&&, const C&, const X&, location = {}) { return {}; }
 #undef SINTER_WRONG_SCAN
 
 /// Reads xs, a tree of tensors, slice by slice along their first axis: f(carry, x) returns a pair of the next carry, of init's
@@ -448,12 +455,15 @@ auto scan(F&& f, const C& init, const X& xs, reversed_t, location at = location:
   template <extent_like Lower, extent_like Upper, class Body, class C>                          \
   requires(detail::fault_of_body<Body, detail::settled<const C&>, tensor<std::int64_t, 0>>() == \
            detail::part_fault::FAULT) SINTER_WRONG_CALL("[fori_loop] " TEXT)                    \
-  detail::wrong_call<> fori_loop(Lower, Upper, Body&&, const C&, location = {}) { return {}; }
+  detail::wrong_call<>
 SINTER_WRONG_FORI(arguments,
                   "the body takes a tensor<std::int64_t, 0> and the carry; its number of arguments, a dtype or a rank "
                   "differs")
+fori_loop(Lower, Upper, Body&&, const C&, location = {}) { return {}; }
 SINTER_WRONG_FORI(carry, "the body returns a carry of another dtype or rank than it was given, or another structure")
+fori_loop(Lower, Upper, Body&&, const C&, location = {}) { return {}; }
 SINTER_WRONG_FORI(no_result, "the body returns nothing, and not the next carry")
+fori_loop(Lower, Upper, Body&&, const C&, location = {}) { return {}; }
 #undef SINTER_WRONG_FORI
 
 /// body(i, … body(lower + 1, body(lower, init))) for i below `upper`; i is a tensor<std::int64_t, 0>. Inside compile() it is
@@ -469,11 +479,15 @@ auto fori_loop(Lower lower, Upper upper, Body&& body, const C& init, location at
   template <class Test, class Body, class C>                                                             \
   requires(detail::fault_of_while<Test, Body, detail::settled<const C&>>() == detail::part_fault::FAULT) \
       SINTER_WRONG_CALL("[while_loop] " TEXT)                                                            \
-  detail::wrong_call<> while_loop(Test&&, Body&&, const C&, location = {}) { return {}; }
+  detail::wrong_call<>
 SINTER_WRONG_WHILE(arguments, "test and body take the carry; a number of arguments, a dtype or a rank differs")
+while_loop(Test&&, Body&&, const C&, location = {}) { return {}; }
 SINTER_WRONG_WHILE(condition, "the test returns no bool of rank 0: reduce it with any(x) or all(x), or compare numbers")
+while_loop(Test&&, Body&&, const C&, location = {}) { return {}; }
 SINTER_WRONG_WHILE(carry, "the body returns a carry of another dtype or rank than it was given, or another structure")
+while_loop(Test&&, Body&&, const C&, location = {}) { return {}; }
 SINTER_WRONG_WHILE(no_result, "the body returns nothing, and not the next carry")
+while_loop(Test&&, Body&&, const C&, location = {}) { return {}; }
 #undef SINTER_WRONG_WHILE
 
 /// body(… body(init)) as long as test(carry), a bool of rank 0, holds. Inside compile() it is one node; gradients by what goes

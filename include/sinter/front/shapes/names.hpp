@@ -68,45 +68,46 @@ constexpr bool refuse_for() {
   return depending<Name, T...>::type::template refuse<F>();
 }
 
+#define SINTER_MASK_IS_NO_INDEX                                                                  \
+  "a bool tensor is a mask, and no index: compress(x, mask) takes the elements where it holds, " \
+  "of flatten(x) and flatten(mask) where it has several axes; where(mask, x, y) chooses in place"
+
 namespace named {
 
-#define SINTER_POINTWISE(NAME, ...)                                                                                   \
-  struct NAME {                                                                                                       \
-    static constexpr const char* text = #NAME;                                                                        \
-    template <fault F>                                                                                                \
-    static constexpr bool refuse() {                                                                                  \
-      static_assert(F != fault::axis, "sinter: [" #NAME "] an axis is out of range for the tensor's rank");           \
-      static_assert(F != fault::axis_twice, "sinter: [" #NAME "] an axis is given twice");                            \
-      static_assert(F != fault::rank, "sinter: [" #NAME "] needs an axis; the tensor has rank 0");                    \
-      static_assert(F != fault::dtypes,                                                                               \
-                    "sinter: [" #NAME "] the operands have different dtypes; cast one of them with cast<T>(x)");      \
-      static_assert(F != fault::numbers, "sinter: [" #NAME "] takes numbers, not bool; cast with cast<T>(x)");        \
-      static_assert(F != fault::floating, "sinter: [" #NAME "] takes a floating dtype; cast with cast<float>(x)");    \
-      static_assert(F != fault::integer, "sinter: [" #NAME "] takes an integer dtype; cast with cast<T>(x)");         \
-      static_assert(F != fault::bits, "sinter: [" #NAME "] takes integers or bool");                                  \
-      static_assert(F != fault::condition,                                                                            \
-                    "sinter: [" #NAME "] the condition must be bool; compare, for example x != 0");                   \
-      static_assert(F != fault::words, "sinter: [" #NAME "] takes u64 operands");                                     \
-      static_assert(F != fault::scalar,                                                                               \
-                    "sinter: [" #NAME                                                                                 \
-                    "] a C++ number does not fit the tensor's dtype; cast the tensor with cast<T>(x)");               \
-      static_assert(F != fault::extents, "sinter: [" #NAME "] the static extents do not broadcast");                  \
-      static_assert(F != fault::assigned,                                                                             \
-                    "sinter: [" #NAME "] the result has another rank or static shape than the tensor on the left");   \
-      static_assert(F != fault::index,                                                                                \
-                    "sinter: [" #NAME "] the index is neither i32 nor i64; cast it with cast<std::int64_t>(index)");  \
-      static_assert(F != fault::mask,                                                                                 \
-                    "sinter: [" #NAME                                                                                 \
-                    "] a bool tensor is a mask, and no index: compress(x, mask) takes the elements where it holds, "  \
-                    "of flatten(x) and flatten(mask) where it has several axes; where(mask, x, y) chooses in place"); \
-      static_assert(F != fault::updates,                                                                              \
-                    "sinter: [" #NAME "] the updates' shape does not follow from base and index");                    \
-      static_assert(F != fault::indices,                                                                              \
-                    "sinter: [" #NAME "] gives more indices than four, or than the tensor has axes");                 \
-      static_assert(F != fault::most_axes, "sinter: [" #NAME "] the result would have more than 12 axes");            \
-      static_assert(F != fault::part, "sinter: [" #NAME "] the value has more axes than the part of the tensor");     \
-      return false;                                                                                                   \
-    }                                                                                                                 \
+#define SINTER_POINTWISE(NAME, ...)                                                                                  \
+  struct NAME {                                                                                                      \
+    static constexpr const char* text = #NAME;                                                                       \
+    template <fault F>                                                                                               \
+    static constexpr bool refuse() {                                                                                 \
+      static_assert(F != fault::axis, "sinter: [" #NAME "] an axis is out of range for the tensor's rank");          \
+      static_assert(F != fault::axis_twice, "sinter: [" #NAME "] an axis is given twice");                           \
+      static_assert(F != fault::rank, "sinter: [" #NAME "] needs an axis; the tensor has rank 0");                   \
+      static_assert(F != fault::dtypes,                                                                              \
+                    "sinter: [" #NAME "] the operands have different dtypes; cast one of them with cast<T>(x)");     \
+      static_assert(F != fault::numbers, "sinter: [" #NAME "] takes numbers, not bool; cast with cast<T>(x)");       \
+      static_assert(F != fault::floating, "sinter: [" #NAME "] takes a floating dtype; cast with cast<float>(x)");   \
+      static_assert(F != fault::integer, "sinter: [" #NAME "] takes an integer dtype; cast with cast<T>(x)");        \
+      static_assert(F != fault::bits, "sinter: [" #NAME "] takes integers or bool");                                 \
+      static_assert(F != fault::condition,                                                                           \
+                    "sinter: [" #NAME "] the condition must be bool; compare, for example x != 0");                  \
+      static_assert(F != fault::words, "sinter: [" #NAME "] takes u64 operands");                                    \
+      static_assert(F != fault::scalar,                                                                              \
+                    "sinter: [" #NAME                                                                                \
+                    "] a C++ number does not fit the tensor's dtype; cast the tensor with cast<T>(x)");              \
+      static_assert(F != fault::extents, "sinter: [" #NAME "] the static extents do not broadcast");                 \
+      static_assert(F != fault::assigned,                                                                            \
+                    "sinter: [" #NAME "] the result has another rank or static shape than the tensor on the left");  \
+      static_assert(F != fault::index,                                                                               \
+                    "sinter: [" #NAME "] the index is neither i32 nor i64; cast it with cast<std::int64_t>(index)"); \
+      static_assert(F != fault::mask, "sinter: [" #NAME "] " SINTER_MASK_IS_NO_INDEX);                               \
+      static_assert(F != fault::updates,                                                                             \
+                    "sinter: [" #NAME "] the updates' shape does not follow from base and index");                   \
+      static_assert(F != fault::indices,                                                                             \
+                    "sinter: [" #NAME "] gives more indices than four, or than the tensor has axes");                \
+      static_assert(F != fault::most_axes, "sinter: [" #NAME "] the result would have more than 12 axes");           \
+      static_assert(F != fault::part, "sinter: [" #NAME "] the value has more axes than the part of the tensor");    \
+      return false;                                                                                                  \
+    }                                                                                                                \
   };
 
 // clang-format off

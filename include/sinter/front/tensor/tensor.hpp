@@ -304,9 +304,12 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   auto operator[](detail::element_index i) const requires(rank > 0) { return detail::leading_element(*this, i); }
   /// take(x, index): elements of the leading axis.
   template <tensor_like I>
-  auto operator[](const I& index) const requires(rank > 0) {
+  requires(!std::is_same_v<typename I::value_type, bool>) auto operator[](const I& index) const requires(rank > 0) {
     return detail::elements_at(*this, index);
   }
+  template <tensor_like I>
+  requires(std::is_same_v<typename I::value_type, bool>) SINTER_WRONG_CALL("[take] " SINTER_MASK_IS_NO_INDEX)
+  detail::wrong_call<> operator[](const I&) const { return {}; }
 
   /// first <= i < last of an axis, as slice's: x.at(axis<0>, 2, 5).set(y), or .add, .multiply, .min, .max, is x with that part
   /// changed. (places.hpp)

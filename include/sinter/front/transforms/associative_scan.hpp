@@ -98,6 +98,22 @@ T associative_scan_of(F& f, const T& xs, bool backwards, location at) {
   return backwards ? flipped(scanned(combine, flipped(xs, at), n, at), at) : scanned(combine, xs, n, at);
 }
 
+/// Of f(item, item) for xs X.
+template <class F, class X>
+constexpr part_fault fault_of_combine() {
+  if constexpr (facts_of<X>.tensors == 0 || any_part<short_parts<0>, X>() || any_part<plain_parts, X>())
+    return part_fault::none;
+  else {
+    using item = lane_t<X>;
+    constexpr bool right = told_to_take<F&, item, item>(), takes = std::is_invocable_v<F&, item, item>;
+    if constexpr (!takes) return right ? part_fault::none : part_fault::arguments;
+    else if constexpr (std::is_void_v<std::invoke_result_t<F&, item, item>>) return part_fault::no_result;
+    else
+      return keeps_carry<item, std::remove_cvref_t<std::invoke_result_t<F&, item, item>>>() ? part_fault::none
+                                                                                            : part_fault::results;
+  }
+}
+
 template <class T>
 constexpr bool check_items() {
   constexpr bool tensors = facts_of<T>.tensors > 0, axes = !any_part<short_parts<0>, T>(),
@@ -117,12 +133,7 @@ auto associative_scan_call(F& f, const X& xs, bool backwards, location at) {
   else {
     using item = lane_t<X>;
     using items = stacked_t<item>;
-    constexpr bool right = told_to_take<F&, item, item>(), takes = std::is_invocable_v<F&, item, item>;
-    static_assert(
-        right,
-        "sinter: [associative_scan] the function takes two items of xs; its number of arguments, a dtype or a "
-        "rank differs");
-    if constexpr (!takes) return xs;
+    if constexpr (!std::is_invocable_v<F&, item, item>) return xs;  // an error of its own
     else {
       const items all = tree_as<items>(xs, []<class To>(const auto& x, std::type_identity<To>) { return To(x); });
       const auto run = [&f, backwards, at](const items& x) { return associative_scan_of(f, x, backwards, at); };
@@ -133,6 +144,31 @@ auto associative_scan_call(F& f, const X& xs, bool backwards, location at) {
 }
 
 }  // namespace detail
+
+// Wrong calls of associative_scan: whole of those with `reversed`, the head of the others, whose declarator follows.
+#define SINTER_WRONG_ASSOCIATIVE(FAULT, TEXT)                                                     \
+  template <class F, class X>                                                                     \
+  requires(detail::fault_of_combine<F, detail::settled<const X&>>() == detail::part_fault::FAULT) \
+      SINTER_WRONG_CALL("[associative_scan] " TEXT)                                               \
+  detail::wrong_call<> associative_scan(F&&, const X&, reversed_t, location = {}) { return {}; }  \
+  template <class F, class X>                                                                     \
+  requires(detail::fault_of_combine<F, detail::settled<const X&>>() == detail::part_fault::FAULT) \
+      SINTER_WRONG_CALL("[associative_scan] " TEXT)                                               \
+  detail::wrong_call<>
+SINTER_WRONG_ASSOCIATIVE(arguments,
+                         "the function takes two items of xs; its number of arguments, a dtype or a rank differs")
+associative_scan(F&&, const X&, location = {}) { return {}; }
+SINTER_WRONG_ASSOCIATIVE(no_result, "the function returns nothing, and not an item made of two")
+associative_scan(F&&, const X&, location = {}) { return {}; }
+SINTER_WRONG_ASSOCIATIVE(results,
+                         "the function returns another dtype or rank than its arguments have, or another structure")
+associative_scan(F&&, const X&, location = {}) { return {}; }
+#undef SINTER_WRONG_ASSOCIATIVE
+template <class F>
+SINTER_WRONG_CALL("[associative_scan] is called as associative_scan(f, xs), or associative_scan(f, xs, reversed)")
+detail::wrong_call<> associative_scan(F&&) {
+  return {};
+}
 
 /// The running results of an associative f along the first axes of xs, a tree of tensors: x0, f(x0, x1), f(f(x0, x1), x2), … f
 /// takes two items and returns one, of the same tree; a stacked<S> in xs arrives as S. f is done for many items at once, a

@@ -9,14 +9,31 @@
 namespace sinter::detail {
 
 /// What is wrong with a call of a transform's function.
-enum class transform_fault { none, index, integers, numbers, arguments, no_result, loss, pair, lanes };
+enum class transform_fault {
+  none,
+  index,
+  integers,
+  numbers,
+  arguments,
+  no_result,
+  loss,
+  pair,
+  lanes,
+  entries,
+  entry,
+  no_lanes,
+  plain_struct,
+  lane_axis,
+  stacked_axis,
+};
 
-// The wrong calls of a transform's function, as members beside `fault_of`, which tells what is wrong with arguments.
+// The head of a transform's wrong call, a member beside `fault_of`, which tells what is wrong with arguments. Compilers show each
+// macro that a function's name stands in, so the declarator follows it: SINTER_WRONG_TRANSFORM(…) operator()(Args&&...) const.
 #define SINTER_WRONG_TRANSFORM(NAME, WHERE, FAULT, TEXT)                                            \
   template <class... Args>                                                                          \
   requires((WHERE) && !asks_about_integers<Args...> && fault_of<Args...> == transform_fault::FAULT) \
       SINTER_WRONG_CALL("[" NAME "] " TEXT)                                                         \
-  wrong_call<> operator()(Args&&...) const { return {}; }
+  wrong_call<>
 
 /// f(args...) traced for this call and run, with kernels kept by structure. `name` is the transform's, for errors.
 /// user_error for an index out of range.

@@ -32,17 +32,9 @@ class jacobian_function {
  public:
   jacobian_function(F f, location where) : f_(std::move(f)), where_(where) {}
 
-  template <class... Args>
-  auto operator()(Args&&... args) const {
-    if constexpr (transformed<Indexes, F, Args...>::compiles)
-      return checked(std::index_sequence_for<Args...>{}, std::forward<Args>(args)...);
-    else return wrong_call<>{};
-  }
-  template <class... Args>
-  requires(takes_other_numbers<Indexes, F, Args...>()) auto operator()(Args&&... args) const {
-    return with_other_numbers<Indexes, F>(where_, *this, std::forward<Args>(args)...);
-  }
-  SINTER_WRONG_TRANSFORMS("jacobian", true, "a floating tensor")
+  SINTER_RIGHT_TRANSFORMS
+  SINTER_WRONG_TRANSFORMS("jacobian", !has_own_faults<F>, "a floating tensor")
+  SINTER_WRONG_TRANSFORMS("hessian", has_own_faults<F>, "a rank-0 floating tensor")
 
  private:
   template <std::size_t... I, class... Args>

@@ -70,6 +70,8 @@ class pushed_forward {
   static constexpr transform_fault fault_among(type_list<Args...>) {
     return fault_of_call<Indexes, F, Args...>();
   }
+
+ public:
   /// Of arguments, then tangents.
   template <class... All>
   static constexpr transform_fault fault_of = [] {
@@ -78,7 +80,6 @@ class pushed_forward {
     else return transform_fault::none;
   }();
 
- public:
   pushed_forward(F f, location where) : f_(std::move(f)), where_(where) {}
 
   template <class... All>
@@ -171,15 +172,20 @@ class pushed_forward {
 /// The function that hvp returns.
 template <class Indexes, class F>
 class curved {
+  using derivative = pushed_forward<Indexes, differentiated<Indexes, false, false, F>>;
+  template <class... All>
+  static constexpr transform_fault fault_of = derivative::template fault_of<All...>;
+
  public:
   curved(F f, location where) : along_(differentiated<Indexes, false, false, F>(std::move(f), where), where) {}
   template <class... All>
-  auto operator()(All&&... all) const {
+  requires(fault_of<All...> == transform_fault::none) auto operator()(All&&... all) const {
     return along_(std::forward<All>(all)...).second;
   }
+  SINTER_WRONG_TRANSFORMS("hvp", true, "a rank-0 floating tensor")
 
  private:
-  pushed_forward<Indexes, differentiated<Indexes, false, false, F>> along_;
+  derivative along_;
 };
 
 }  // namespace detail

@@ -40,6 +40,8 @@ class differentiated {
       return is_loss<std::remove_cvref_t<std::tuple_element_t<0, Result>>>() ? transform_fault::none
                                                                              : transform_fault::loss;
   }
+
+ public:
   template <class... Args>
   static constexpr transform_fault fault_of = [] {
     constexpr transform_fault found = fault_of_call<Indexes, F, Args...>();
@@ -47,26 +49,14 @@ class differentiated {
     else return fault_of_result<typename decltype(transformed<Indexes, F, Args...>::result())::type>();
   }();
 
- public:
   differentiated(F f, location where) : f_(std::move(f)), where_(where) {}
 
-  template <class... Args>
-  auto operator()(Args&&... args) const {
-    if constexpr (transformed<Indexes, F, Args...>::compiles)
-      return run(std::index_sequence_for<Args...>{}, std::forward<Args>(args)...);
-    else return wrong_call<>{};
-  }
-  template <class... Args>
-  requires(takes_other_numbers<Indexes, F, Args...>()) auto operator()(Args&&... args) const {
-    return with_other_numbers<Indexes, F>(where_, *this, std::forward<Args>(args)...);
-  }
+  SINTER_RIGHT_TRANSFORMS
   SINTER_WRONG_TRANSFORMS("grad", true, "a rank-0 floating tensor")
-  SINTER_WRONG_TRANSFORM("grad", true, loss, "the function must return a rank-0 floating tensor; use sum or mean")
-  SINTER_WRONG_TRANSFORM("grad", true, pair, "with has_aux the function must return two results: (value, more)")
 
  private:
   template <std::size_t... I, class... Args>
-  auto run(std::index_sequence<I...>, Args&&... args) const {
+  auto checked(std::index_sequence<I...>, Args&&... args) const {
     if (engine::current()) return under_trace(passed<varies(Indexes{}, I)>(std::forward<Args>(args))...);
     return call_alone(
         "grad", where_, [this](auto&&... x) { return this->under_trace(std::move(x)...); },
@@ -108,6 +98,8 @@ class differentiated {
 
 template <class Indexes, bool Value, bool Aux, class F>
 struct function_within<differentiated<Indexes, Value, Aux, F>> : function_within<F> {};
+template <class Indexes, bool Value, bool Aux, class F>
+inline constexpr bool has_own_faults<differentiated<Indexes, Value, Aux, F>> = true;
 
 }  // namespace detail
 

@@ -149,6 +149,10 @@ struct passed_types<Indexes, std::index_sequence<I...>, Args...> {
   using type = type_list<decltype(passed<varies(Indexes{}, I)>(std::declval<Args>()))...>;
 };
 
+/// Whether F is a derivative's function, whose `fault_of` tells what is wrong with a call.
+template <class F>
+inline constexpr bool has_own_faults = false;
+
 /// What there is to say of a call of F before it is compiled.
 template <class Indexes, class F, class... Args>
 class transformed {
@@ -182,7 +186,7 @@ class transformed {
   using given = typename passed_types<Indexes, std::index_sequence_for<Args...>, Args...>::type;
 
   static constexpr bool right_if_asked() {
-    if constexpr (exists && varies_smoothly && !of_numbers) return is_right(given{});
+    if constexpr (exists && varies_smoothly && !of_numbers && !has_own_faults<F>) return is_right(given{});
     else return true;
   }
   static constexpr bool taken_if_asked() {
@@ -225,19 +229,52 @@ class transformed {
 template <class Indexes, class F, class... Args>
 constexpr transform_fault fault_of_call() {
   if constexpr (takes_other_numbers<Indexes, F, Args...>()) return transform_fault::none;
-  else return transformed<Indexes, F, Args...>::fault;
+  else if constexpr (transformed<Indexes, F, Args...>::fault != transform_fault::none)
+    return transformed<Indexes, F, Args...>::fault;
+  else if constexpr (has_own_faults<F>) {
+    // A number that varies is told of as the caller wrote it.
+    constexpr transform_fault passed_on = []<class... T>(type_list<T...>) {
+      return F::template fault_of<T...>;
+    }(typename passed_types<Indexes, std::index_sequence_for<Args...>, Args...>::type{});
+    if constexpr (passed_on == transform_fault::none) return transform_fault::none;
+    else return F::template fault_of<Args...> != transform_fault::none ? F::template fault_of<Args...> : passed_on;
+  } else {
+    return transform_fault::none;
+  }
 }
 
-// Those of a derivative's function.
+// The right calls of a derivative's function, as members: `checked` computes them.
+#define SINTER_RIGHT_TRANSFORMS                                                                \
+  template <class... Args>                                                                     \
+  auto operator()(Args&&... args) const {                                                      \
+    if constexpr (transformed<Indexes, F, Args...>::compiles)                                  \
+      return checked(std::index_sequence_for<Args...>{}, std::forward<Args>(args)...);         \
+    else return wrong_call<>{};                                                                \
+  }                                                                                            \
+  template <class... Args>                                                                     \
+  requires(takes_other_numbers<Indexes, F, Args...>()) auto operator()(Args&&... args) const { \
+    return with_other_numbers<Indexes, F>(where_, *this, std::forward<Args>(args)...);         \
+  }
+
+// Its wrong calls. Loss and pair are faults of a gradient that is differentiated, too.
 #define SINTER_WRONG_TRANSFORMS(NAME, WHERE, RESULT)                                                                \
   SINTER_WRONG_TRANSFORM(NAME, WHERE, index, "the function has no such argument, or one is named twice")            \
+  operator()(Args&&...) const { return {}; }                                                                        \
   SINTER_WRONG_TRANSFORM(NAME, WHERE, integers, "the argument holds no floating tensor")                            \
+  operator()(Args&&...) const { return {}; }                                                                        \
   SINTER_WRONG_TRANSFORM(NAME, WHERE, numbers,                                                                      \
                          "a number that is differentiated by arrives as a tensor of rank 0: let the function take " \
                          "and return tensor<double, 0>, or auto")                                                   \
+  operator()(Args&&...) const { return {}; }                                                                        \
   SINTER_WRONG_TRANSFORM(NAME, WHERE, arguments,                                                                    \
                          "the function does not take these arguments: their number, a dtype or a rank differs")     \
-  SINTER_WRONG_TRANSFORM(NAME, WHERE, no_result, "the function must return " RESULT "; it returns nothing")
+  operator()(Args&&...) const { return {}; }                                                                        \
+  SINTER_WRONG_TRANSFORM(NAME, WHERE, no_result, "the function must return " RESULT "; it returns nothing")         \
+  operator()(Args&&...) const { return {}; }                                                                        \
+  SINTER_WRONG_TRANSFORM(NAME, WHERE, loss, "the function must return a rank-0 floating tensor; use sum or mean")   \
+  operator()(Args&&...) const { return {}; }                                                                        \
+  SINTER_WRONG_TRANSFORM(NAME, WHERE, pair, "with has_aux the function must return two results: (value, more)")     \
+  operator()(Args&&...) const { return {}; }
 
 /// Calls under a trace. Marks make the leaves of arguments that vary distinct from everything else in the graph: what the function
 /// captured is constant to this derivative, also when it is the same tensor.

@@ -111,16 +111,7 @@ class linearized {
  public:
   linearized(F f, location where) : f_(std::move(f)), where_(where) {}
 
-  template <class... Args>
-  auto operator()(Args&&... args) const {
-    if constexpr (transformed<Indexes, F, Args...>::compiles)
-      return checked(std::index_sequence_for<Args...>{}, std::forward<Args>(args)...);
-    else return wrong_call<>{};
-  }
-  template <class... Args>
-  requires(takes_other_numbers<Indexes, F, Args...>()) auto operator()(Args&&... args) const {
-    return with_other_numbers<Indexes, F>(where_, *this, std::forward<Args>(args)...);
-  }
+  SINTER_RIGHT_TRANSFORMS
   SINTER_WRONG_TRANSFORMS("vjp", Transposed, "floating tensors")
   SINTER_WRONG_TRANSFORMS("linearize", !Transposed, "floating tensors")
 

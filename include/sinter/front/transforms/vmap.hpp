@@ -92,28 +92,17 @@ struct struct_parts {
 template <auto Axis>
 constexpr bool is_entry() {
   using entry = std::remove_const_t<decltype(Axis)>;
-  constexpr bool valid = std::is_same_v<entry, int> || std::is_same_v<entry, none_t>;
-  static_assert(valid, "sinter: [vmap] an entry of in_axes or out_axes is an int or none: in_axes<0, none, -1>");
-  return valid;
+  return std::is_same_v<entry, int> || std::is_same_v<entry, none_t>;
 }
 
-/// Whether an argument T may have its lanes there; each reason against it is a compile-time error.
+/// Why an argument T may not have its lanes there.
 template <class T, auto Axis>
-constexpr bool check_argument(lane_axis<Axis>) {
-  if constexpr (lane_axis<Axis>::shared) return true;
-  else {
-    constexpr bool plain = any_part<plain_parts, T>(), axes = !any_part<short_parts<Axis>, T>(),
-                   stacks = Axis == 0 || !any_part<stacked_parts, T>();
-    static_assert(
-        !plain,
-        "sinter: [vmap] an argument holds a struct, which has no place for tensors of one axis less: give a "
-        "stacked<S> (stack_tree makes one of a std::vector<S>), or share it by the entry none: in_axes<none, 0>");
-    static_assert(axes,
-                  "sinter: [vmap] an axis of in_axes is out of range for the rank of its argument; the entry none "
-                  "shares an argument: in_axes<0, none>");
-    static_assert(stacks, "sinter: [vmap] the items of a stacked<S> lie along axis 0; its entry in in_axes is 0");
-    return !plain && axes && stacks;
-  }
+constexpr transform_fault fault_of_argument(lane_axis<Axis>) {
+  if constexpr (lane_axis<Axis>::shared) return transform_fault::none;
+  else if constexpr (any_part<plain_parts, T>()) return transform_fault::plain_struct;
+  else if constexpr (any_part<short_parts<Axis>, T>()) return transform_fault::lane_axis;
+  else if constexpr (Axis != 0 && any_part<stacked_parts, T>()) return transform_fault::stacked_axis;
+  else return transform_fault::none;
 }
 
 /// The same of a result.
@@ -282,10 +271,9 @@ template <class F, auto... In, auto... Out>
 class vmapped<F, in_axes_t<In...>, out_axes_t<Out...>> {
   template <class... Args>
   static constexpr transform_fault fault_in() {
-    if constexpr ((sizeof...(In) == 0 || sizeof...(In) == sizeof...(Args)) && (... && is_entry<In>()) &&
-                  (... && is_entry<Out>()))
-      return fault_of_lanes<decltype(passed(std::declval<Args>()))...>(std::index_sequence_for<Args...>{});
-    else return transform_fault::none;
+    if constexpr (sizeof...(In) != 0 && sizeof...(In) != sizeof...(Args)) return transform_fault::entries;
+    else if constexpr (!((... && is_entry<In>()) && (... && is_entry<Out>()))) return transform_fault::entry;
+    else return fault_of_call<decltype(passed(std::declval<Args>()))...>(std::index_sequence_for<Args...>{});
   }
   template <class... Args>
   static constexpr transform_fault fault_of = fault_in<Args...>();
@@ -297,16 +285,35 @@ class vmapped<F, in_axes_t<In...>, out_axes_t<Out...>> {
       "vmap", true, lanes,
       "the function does not take one lane of these arguments: tensors without the axis in in_axes, S "
       "of a stacked<S>; their number, a dtype or a rank differs")
+  operator()(Args&&...) const { return {}; }
+  SINTER_WRONG_TRANSFORM("vmap", true, entries, "in_axes has an entry for each argument, or none at all")
+  operator()(Args&&...) const { return {}; }
+  SINTER_WRONG_TRANSFORM("vmap", true, entry, "an entry of in_axes or out_axes is an int or none: in_axes<0, none, -1>")
+  operator()(Args&&...) const { return {}; }
+  SINTER_WRONG_TRANSFORM("vmap", true, no_lanes,
+                         "no argument has lanes: in_axes names none for all tensors, or there is no tensor")
+  operator()(Args&&...) const { return {}; }
+  SINTER_WRONG_TRANSFORM(
+      "vmap", true, plain_struct,
+      "an argument holds a struct, which has no place for tensors of one axis less: give a stacked<S> "
+      "(stack_tree makes one of a std::vector<S>), or share it by the entry none: in_axes<none, 0>")
+  operator()(Args&&...) const { return {}; }
+  SINTER_WRONG_TRANSFORM("vmap", true, lane_axis,
+                         "an axis of in_axes is out of range for the rank of its argument; the entry none shares an "
+                         "argument: in_axes<0, none>")
+  operator()(Args&&...) const { return {}; }
+  SINTER_WRONG_TRANSFORM("vmap", true, stacked_axis,
+                         "the items of a stacked<S> lie along axis 0; its entry in in_axes is 0")
+  operator()(Args&&...) const { return {}; }
   SINTER_WRONG_TRANSFORM(
       "vmap", true, no_result,
       "the function returns nothing; return the tensors of one lane. For an effect write a loop over "
       "unstack(x)")
+  operator()(Args&&...) const { return {}; }
 
   template <class... Args>
   auto operator()(Args&&... args) const {
-    constexpr bool counted = sizeof...(In) == 0 || sizeof...(In) == sizeof...(Args);
-    static_assert(counted, "sinter: [vmap] in_axes has an entry for each argument, or none at all");
-    if constexpr (counted && (... && is_entry<In>()) && (... && is_entry<Out>()))
+    if constexpr (fault_of<Args...> == transform_fault::none)
       return call(std::index_sequence_for<Args...>{}, passed(std::forward<Args>(args))...);
   }
 
@@ -323,11 +330,18 @@ class vmapped<F, in_axes_t<In...>, out_axes_t<Out...>> {
   template <std::size_t I, class T>
   using lane = typename entry<I, T>::template lane<T>;
 
-  /// Of arguments that have lanes.
+  /// The first argument's that may not have its lanes where they are.
   template <class... T, std::size_t... I>
   static constexpr transform_fault fault_of_lanes(std::index_sequence<I...>) {
-    constexpr bool batched = (... || !entry<I, T>::shared);
-    if constexpr (!batched || !(... && check_argument<T>(entry<I, T>{}))) return transform_fault::none;
+    transform_fault found = transform_fault::none;
+    static_cast<void>((... || ((found = fault_of_argument<T>(entry<I, T>{})) != transform_fault::none)));
+    return found;
+  }
+  template <class... T, std::size_t... I>
+  static constexpr transform_fault fault_of_call(std::index_sequence<I...>) {
+    constexpr transform_fault of_lanes = fault_of_lanes<T...>(std::index_sequence<I...>{});
+    if constexpr (!(... || !entry<I, T>::shared)) return transform_fault::no_lanes;
+    else if constexpr (of_lanes != transform_fault::none) return of_lanes;
     else {
       constexpr bool right = told_to_take<F&, lane<I, T>...>(), takes = std::is_invocable_v<F&, lane<I, T>...>;
       if constexpr (!takes) return right ? transform_fault::none : transform_fault::lanes;
@@ -339,16 +353,8 @@ class vmapped<F, in_axes_t<In...>, out_axes_t<Out...>> {
 
   template <class... T, std::size_t... I>
   static constexpr bool check_arguments(std::index_sequence<I...>) {
-    constexpr bool fit = (... && check_argument<T>(entry<I, T>{}));
-    constexpr bool batched = (... || !entry<I, T>::shared);
-    static_assert(batched,
-                  "sinter: [vmap] no argument has lanes: in_axes names none for all tensors, or there is no tensor");
-    if constexpr (fit && batched) {
-      if constexpr (std::is_invocable_v<F&, lane<I, T>...>) return check_results<call_result_t<F, lane<I, T>...>>();
-      else return false;
-    } else {
-      return false;
-    }
+    if constexpr (std::is_invocable_v<F&, lane<I, T>...>) return check_results<call_result_t<F, lane<I, T>...>>();
+    else return false;
   }
 
   /// Out's entries are those of the parts of a result.

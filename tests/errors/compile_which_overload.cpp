@@ -1,0 +1,14 @@
+// expect: error
+// match: \[compile\] the function does not take these arguments
+// match: mismatch<(sinter::)?detail::told::argument<0>, (sinter::)?detail::told::is<double, 2>, (sinter::)?detail::told::wants<float, 2>
+// first: 3
+// lines: 16
+#include <sinter/sinter.hpp>
+
+using namespace sinter;
+
+struct norms {
+  auto operator()(const tensor<float, 1>& x) const { return sum(x); }
+  auto operator()(const tensor<float, 2>& x) const { return sum(x); }
+};
+auto wrong(tensor<double, 2> x) { return compile(norms())(x); }

@@ -1,0 +1,13 @@
+// expect: error
+// match: \[precompile\] the function does not take these arguments
+// match: mismatch<(sinter::)?detail::told::argument<0>, (sinter::)?detail::told::is<double, 2>, (sinter::)?detail::told::wants<float, 2>
+// first: 3
+// lines: 24
+#include <sinter/sinter.hpp>
+
+using namespace sinter;
+
+void wrong(tensor<double, 2> x) {
+  const auto f = compile([](tensor<float, 2> t) { return sum(t); });
+  precompile(f, x);
+}
