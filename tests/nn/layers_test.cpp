@@ -186,10 +186,10 @@ std::pair<image, statistics> call_by_hand(const state_net& p, statistics s, cons
 
 void check_statistics(const statistics& a, const statistics& b) {
   REQUIRE(a.size() == b.size());
-  for (const auto& [name, x] : b) {
-    CAPTURE(name);
-    check_close(a.at(name).mean.to_vector(), x.mean.to_vector(), 1e-12);
-    check_close(a.at(name).variance.to_vector(), x.variance.to_vector(), 1e-12);
+  for (const auto& x : b) {
+    CAPTURE(x.first);
+    check_close(a.at(x.first).mean.to_vector(), x.second.mean.to_vector(), 1e-12);
+    check_close(a.at(x.first).variance.to_vector(), x.second.variance.to_vector(), 1e-12);
   }
 }
 
