@@ -1,7 +1,6 @@
 // cnn.cpp: a small convolutional network learns to read handwritten digits.
 #include <sinter/nn.hpp>
 #include <sinter/optim.hpp>
-#include <sinter/windows.hpp>
 
 #include "support/digits.hpp"
 using namespace sinter;

@@ -6,6 +6,7 @@
 using namespace sinter;
 
 using images = tensor<float, 4>;
+using statistics = nn::running_statistics<float>;  // of all norms
 
 struct residual {
   nn::conv2d<float> c1, c2;
@@ -19,8 +20,6 @@ struct resnet {
   std::vector<residual> blocks;
   nn::linear<float> last;
 };
-
-using running = std::vector<nn::batch_statistics<float>>;  // of all norms, in the order of their use
 
 residual make_block(const key& k, std::int64_t in, std::int64_t out, std::int64_t stride) {
   using conv = nn::conv2d<float>;
@@ -41,25 +40,13 @@ resnet make(const key& k) {
           nn::linear<float>::init(d, 32, 10)};
 }
 
-running make_statistics(const resnet& p) {
-  running s{p.norm.statistics()};
-  for (const residual& b : p.blocks) s.insert(s.end(), {b.n1.statistics(), b.n2.statistics()});
-  return s;
-}
-
-std::pair<tensor<float, 2>, running> logits(const resnet& p, const running& s, const images& x, nn::mode how) {
-  running next;
-  const auto norm = [&](const nn::batch_norm<float>& n, const images& h) {
-    auto [y, after] = n(h, s[next.size()], how);
-    next.push_back(after);
-    return y;
-  };
-  images h = relu(norm(p.norm, p.first(x)));
+tensor<float, 2> logits(const resnet& p, const nn::pass<float>& pass, const images& x) {
+  images h = relu(p.norm(p.first(x), pass));
   for (const residual& b : p.blocks) {
-    const images y = norm(b.n2, b.c2(relu(norm(b.n1, b.c1(h)))));
+    const images y = b.n2(b.c2(relu(b.n1(b.c1(h), pass))), pass);
     h = relu(y + (b.shortcut ? (*b.shortcut)(h) : h));
   }
-  return {p.last(mean(h, axis<2, 3>)), next};
+  return p.last(mean(h, axis<2, 3>));
 }
 
 int train(const arguments& given) {
@@ -68,22 +55,22 @@ int train(const arguments& given) {
   const auto opt =
       optim::sgd({.rate = optim::cosine(0.1, 45 * epochs), .momentum = 0.9, .nesterov = true, .weight_decay = 5e-4});
   auto step = compile(
-      [&](resnet p, running s, auto state, digits d) {
+      [&](resnet p, statistics s, auto state, digits d) {
         const auto loss = [&](const resnet& p) {
-          auto [y, next] = logits(p, s, d.x, nn::training);
-          return std::pair{tensor<float, 0>(mean(nn::cross_entropy(y, d.y))), next};
+          const nn::pass pass(p, s, nn::training);
+          return std::pair{tensor<float, 0>(mean(nn::cross_entropy(logits(p, pass, d.x), d.y))), pass.state()};
         };
         auto [result, g] = value_and_grad(loss, has_aux)(p);
         auto [q, next] = opt.update(p, g, state);
         return std::tuple{result.first, q, result.second, next};
       },
       {.donate = {0, 1, 2}, .name = "step"});
-  auto score = compile([](const resnet& p, const running& s, const digits& d) {
-    return mean(cast<float>(argmax(logits(p, s, d.x, nn::inference).first, axis<-1>) == d.y));
+  auto score = compile([](const resnet& p, const statistics& s, const digits& d) {
+    return mean(cast<float>(argmax(logits(p, {p, s, nn::inference}, d.x), axis<-1>) == d.y));
   });
 
   resnet p = make(make_key(1));
-  running s = make_statistics(p);
+  statistics s = nn::state(p);
   auto state = opt.init(p);
   loss_curve losses;
   double right = 0;

@@ -60,7 +60,7 @@ SEES = {
     "fft": ["sinter.hpp", "complex.hpp", "engine", "fft"],
     "linalg.hpp": ["sinter.hpp", "engine", "linalg"],
     "linalg": ["sinter.hpp", "engine", "linalg"],
-    "nn.hpp": ["sinter.hpp", "nn/"],
+    "nn.hpp": ["sinter.hpp", "windows.hpp", "nn/"],
     "optim.hpp": ["sinter.hpp", "optim/"],
     "windows.hpp": ["windows"],
     "windows": ["sinter.hpp", "windows"],

@@ -5,5 +5,6 @@
 #include "data/csv.hpp"
 #include "data/idx.hpp"
 #include "data/images.hpp"
+#include "data/prepare.hpp"
 #include "data/progress.hpp"
 #include "data/text.hpp"

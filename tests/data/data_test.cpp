@@ -1,8 +1,10 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <sinter/data.hpp>
@@ -198,9 +200,93 @@ TEST_CASE("csv: a matrix of one column, of several and of names that are not lit
   CHECK(t.matrix<double>(names).to_vector() == std::vector<double>{2, 4});
   CHECK(t.matrix<double>({names[0]}).to_vector() == std::vector<double>{2, 4});
   CHECK(t.matrix<double>().size(1) == 2);
+  CHECK(t.matrix<double>({1}).to_vector() == std::vector<double>{2, 4});
+  CHECK(t.matrix<double>({0}).to_vector() == std::vector<double>{1, 3});
+  CHECK(t.matrix<double>({-1, 0, 1}).to_vector() == std::vector<double>{2, 1, 2, 4, 3, 4});
+  CHECK(t.matrix<double>({"b", 0}).to_vector() == std::vector<double>{2, 1, 4, 3});
+  const std::vector<std::int64_t> places{1, -2};
+  CHECK(t.matrix<double>(places).to_vector() == std::vector<double>{2, 1, 4, 3});
+  CHECK(t.column<int>(0).to_vector() == std::vector<int>{1, 3});
+  CHECK(t.column<int>(-1).to_vector() == std::vector<int>{2, 4});
+  CHECK(t.texts(1) == std::vector<std::string>{"2", "4"});
+  CHECK(t.kind(std::size_t{1}) == data::column_kind::integer);
+  CHECK(t.categories(-2).second == std::vector<std::string>{"1", "3"});
+  const auto numbered = [&](auto j) { return message_of<user_error>([&] { t.column<float>(j); }); };
+  CHECK(has(numbered(2), "text has no column 2; it has 2, from 0 on, or from -1 on backwards"));
+  CHECK(has(numbered(-3), "text has no column -3"));
+  CHECK(has(numbered(std::numeric_limits<std::int64_t>::min()), "text has no column -9223372036854775808"));
+  CHECK(has(numbered(~std::uint64_t{0} - 1), "text has no column 9223372036854775807"));
   const std::string said = message_of<user_error>([&] { t.matrix<double>({"no"}); });
   CHECK(has(said, "has no column \"no\""));
   CHECK(has(said, "data_test.cpp:"));
+}
+
+TEST_CASE("train_test_split: each row once, in an order that a key gives") {
+  const digits d = numbered(11);
+  const auto [train, test] = data::train_test_split(d);
+  CHECK(train.y.to_vector() == arange<std::int64_t>(8).to_vector());
+  CHECK(test.y.to_vector() == std::vector<std::int64_t>{8, 9, 10});
+  CHECK(test.x(2, 1) == 100);
+  CHECK(train.classes == 10);
+  const auto drawn = [&](std::uint64_t seed) {
+    return data::train_test_split(d, {.test = 0.2, .shuffle = make_key(seed)});
+  };
+  const auto [a, b] = drawn(1);
+  CHECK(a.y.size(0) == 8);
+  CHECK(b.x.size(0) == 3);
+  std::vector<std::int64_t> all = a.y.to_vector();
+  for (const auto i : b.y.to_vector()) all.push_back(i);
+  CHECK(all != arange<std::int64_t>(11).to_vector());
+  CHECK(b.y.to_vector() == drawn(1).second.y.to_vector());
+  CHECK(all.front() != drawn(2).first.y(0));
+  std::sort(all.begin(), all.end());
+  CHECK(all == arange<std::int64_t>(11).to_vector());
+  for (std::int64_t i = 0; i < 3; ++i) CHECK(b.x(i, 0) == static_cast<float>(b.y(i)));
+
+  const auto pair = data::train_test_split(std::tuple{d.x, d.y}, {.test = 0.5});
+  CHECK(std::get<1>(pair.first).size(0) == 5);
+  const data::items squares{4, [](std::int64_t i) { return full<float>(static_cast<float>(i * i), 2); }};
+  CHECK(data::train_test_split(squares).second(0, 1) == 9);
+  const auto said = [&](const auto& d, double test) {
+    return message_of<user_error>([&] { data::train_test_split(d, {.test = test}); });
+  };
+  CHECK(has(said(d, 0), "[data::train_test_split] .test = 0.000000 of 11 rows leaves one part empty"));
+  for (const double test : {1.0, 2.0, -1.0, 0.95, std::nan(""), std::numeric_limits<double>::infinity()})
+    CHECK(has(said(d, test), "leaves one part empty"));
+  CHECK(has(said(numbered(1), 0.5), "of 1 rows"));
+  CHECK(has(said(numbered(0), 0.5), "of 0 rows"));
+  CHECK(has(said(digits{zeros<float>(3, 2), zeros<std::int64_t>(4)}, 0.5),
+            "[data::train_test_split] the tensors of the dataset have 3 and 4 rows"));
+}
+
+TEST_CASE("fit_standard_scaler: mean 0, variance 1, columns of one value, NaN left out") {
+  const double none = std::nan("");
+  const tensor<double, 2> x{{1, 7, none, 0.1}, {2, 7, 4, 0.1}, {6, 7, 8, 0.1}};
+  const auto scale = data::fit_standard_scaler(x);
+  CHECK(scale.mean(0) == doctest::Approx(3).epsilon(1e-15));
+  CHECK(scale.deviation(0) == doctest::Approx(std::sqrt(14.0 / 3)).epsilon(1e-14));
+  CHECK(scale.deviation(1) == 1);
+  CHECK(scale.mean(2) == 6);
+  CHECK(scale.deviation(2) == 2);
+  CHECK(scale.deviation(3) == 1);
+  const auto y = scale(x);
+  CHECK(y(2, 0) == doctest::Approx(3 / std::sqrt(14.0 / 3)).epsilon(1e-14));
+  CHECK(y(1, 1) == 0);
+  CHECK(std::isnan(y(0, 2)));
+  CHECK(y(1, 2) == -1);
+  CHECK(std::abs(y(0, 3)) < 1e-15);
+  CHECK(scale.inverse(y)(2, 0) == doctest::Approx(6).epsilon(1e-14));
+  // Rows beside a large mean, in f32: by the digits of f64.
+  tensor<float, 1> far = zeros<float>(1000);
+  for (std::int64_t i = 0; i < 1000; ++i) far.data()[i] = static_cast<float>(1000000 + i % 2);
+  const auto one = data::fit_standard_scaler(far);
+  CHECK(one.mean.item() == 1000000.5f);
+  CHECK(one.deviation.item() == 0.5f);
+  const auto same = compile([](const data::standard_scaler<double>& s, const tensor<double, 2>& x) { return s(x); });
+  CHECK(same(scale, x)(2, 0) == doctest::Approx(y(2, 0)).epsilon(1e-15));
+  CHECK(tree_paths(scale) == std::vector<std::string>{"mean", "deviation"});
+  CHECK(has(message_of<user_error>([] { data::fit_standard_scaler(zeros<float>(0, 2)); }),
+            "[data::fit_standard_scaler] x has no rows"));
 }
 
 TEST_CASE("idx: plain and compressed") {

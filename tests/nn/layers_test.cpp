@@ -141,6 +141,128 @@ TEST_CASE("batch_norm gives the statistics back") {
   check_close(kept.mean.to_vector(), moved_mean, 1e-15);
 }
 
+struct state_block {
+  nn::conv2d<double> map;
+  nn::batch_norm<double> norm;
+};
+struct state_net {
+  nn::batch_norm<double> first;
+  std::vector<state_block> blocks;
+  std::optional<nn::batch_norm<double>> some, none;
+  std::array<nn::batch_norm<double>, 2> two;
+  nn::sequential<nn::conv2d<double>, nn::batch_norm<double>, nn::relu> last;
+
+  image operator()(const image& x, const nn::pass<double>& pass) const {
+    image h = first(x, pass);
+    for (const auto& b : blocks) h = b.norm(b.map(h), pass);
+    h = (*some)(h, pass);
+    for (const auto& n : two) h = n(h, pass);
+    return last(h, pass);
+  }
+};
+using statistics = nn::running_statistics<double>;
+
+state_net make_state_net() {
+  const auto norm = [] { return nn::batch_norm<double>::init(2, {.momentum = 0.5}); };
+  const auto map = [](std::uint64_t seed) { return nn::conv2d<double>::init(make_key(seed), 2, 2, 1); };
+  return {norm(), {{map(1), norm()}, {map(2), norm()}}, norm(), {}, {norm(), norm()}, {{map(3), norm(), {}}}};
+}
+
+/// state_net's call with the statistics of each norm written out.
+std::pair<image, statistics> call_by_hand(const state_net& p, statistics s, const image& x, nn::mode how) {
+  const auto through = [&](const nn::batch_norm<double>& n, const char* name, const image& h) {
+    auto [y, next] = n(h, s.at(name), how);
+    s.at(name) = next;
+    return y;
+  };
+  image h = through(p.first, "first", x);
+  h = through(p.blocks[0].norm, "blocks.0.norm", p.blocks[0].map(h));
+  h = through(p.blocks[1].norm, "blocks.1.norm", p.blocks[1].map(h));
+  h = through(*p.some, "some", h);
+  h = through(p.two[1], "two.1", through(p.two[0], "two.0", h));
+  h = through(std::get<1>(p.last.layers), "last.layers.1", std::get<0>(p.last.layers)(h));
+  return {relu(h), s};
+}
+
+void check_statistics(const statistics& a, const statistics& b) {
+  REQUIRE(a.size() == b.size());
+  for (const auto& x : b) {
+    CAPTURE(x.first);
+    check_close(a.at(x.first).mean.to_vector(), x.second.mean.to_vector(), 1e-12);
+    check_close(a.at(x.first).variance.to_vector(), x.second.variance.to_vector(), 1e-12);
+  }
+}
+
+TEST_CASE("the state of a model: the statistics of all its norms by their paths, which a pass hands out and moves") {
+  const state_net p = make_state_net();
+  const image x = normal<double>(make_key(4), 3, 2, 2, 2) * 2.0 + 1.0;
+  statistics s = nn::state(p);
+  CHECK(tree_paths(s) == std::vector<std::string>{"blocks.0.norm.mean", "blocks.0.norm.variance", "blocks.1.norm.mean",
+                                                  "blocks.1.norm.variance", "first.mean", "first.variance",
+                                                  "last.layers.1.mean", "last.layers.1.variance", "some.mean",
+                                                  "some.variance", "two.0.mean", "two.0.variance", "two.1.mean",
+                                                  "two.1.variance"});
+  CHECK(s.at("some").variance.to_vector() == doubles{1, 1});
+  const auto call = [](const state_net& p, const statistics& s, const image& x, nn::mode how) {
+    const nn::pass pass(p, s, how);
+    const image y = p(x, pass);
+    return std::pair{y, pass.state()};
+  };
+  const auto compiled = compile(call, {.backend = "reference"});
+  for (const nn::mode how : {nn::training, nn::training, nn::inference}) {
+    const auto [want, after] = call_by_hand(p, s, x, how);
+    const auto [y, next] = call(p, s, x, how);
+    const auto [z, same] = compiled(p, s, x, how);
+    check_close(y.to_vector(), want.to_vector(), 1e-12);
+    check_close(z.to_vector(), want.to_vector(), 1e-12);
+    check_statistics(next, after);
+    check_statistics(same, after);
+    if (how == nn::inference) check_statistics(after, s);
+    else CHECK(std::abs(after.at("first").mean(0) - s.at("first").mean(0)) > 0.01);
+    s = after;
+  }
+  CHECK(compiled.specialisations() == 2);
+  CHECK(nn::state(nn::identity{}).empty());
+  CHECK(nn::state(p.first).at("").mean.to_vector() == doubles{0, 0});
+  CHECK(nn::state(std::vector{nn::batch_norm<float>::init(3)}).at("0").variance(2) == 1.f);
+  static_assert(std::is_same_v<decltype(nn::state(cast_tree<bf16>(nn::batch_norm<float>::init(3)))),
+                               nn::running_statistics<float>>);
+}
+
+TEST_CASE("the state of a model within value_and_grad and vmap") {
+  const state_net p = make_state_net();
+  const statistics s = nn::state(p);
+  const image x = normal<double>(make_key(5), 3, 2, 2, 2);
+  const auto loss = [&](const state_net& p) {
+    const nn::pass pass(p, s, nn::training);
+    return std::pair{tensor<double, 0>(mean(square(p(x, pass)))), pass.state()};
+  };
+  const auto step = compile([&](const state_net& p) { return value_and_grad(loss, has_aux)(p); });
+  const auto [result, g] = step(p);
+  check_statistics(result.second, call_by_hand(p, s, x, nn::training).second);
+  const auto value = [&](double by) {
+    state_net moved = p;
+    moved.first.bias = tensor<double, 1>{by, 0.0};
+    std::get<1>(moved.last.layers).weight = tensor<double, 1>{1.0 + by, 1.0};
+    return mean(square(call_by_hand(moved, s, x, nn::training).first)).item();
+  };
+  const double slope = (value(1e-5) - value(-1e-5)) / 2e-5;
+  CHECK(std::abs(slope) > 0.1);
+  CHECK(g.first.bias(0) + std::get<1>(g.last.layers).weight(0) == doctest::Approx(slope).epsilon(1e-7));
+
+  const sinter::tensor<double, 5> many = normal<double>(make_key(6), 2, 3, 2, 2, 2);
+  const auto each = vmap([&](const image& x) {
+    const nn::pass pass(p, s, nn::training);
+    const image y = p(x, pass);
+    return std::pair{y, pass.state().at("some").mean};
+  })(many);
+  for (int lane = 0; lane < 2; ++lane) {
+    const auto [y, next] = call_by_hand(p, s, image(many[lane]), nn::training);
+    check_close(flatten(each.first[lane]).to_vector(), flatten(y).to_vector(), 1e-12);
+    check_close(tensor<double, 1>(each.second[lane]).to_vector(), next.at("some").mean.to_vector(), 1e-12);
+  }
+}
+
 TEST_CASE("norms beside a large mean keep the digits of f32: of batches, groups and items") {
   tensor<float, 4> x = zeros<float>(5, 2, 10, 20);
   for (std::int64_t i = 0; i < x.numel(); ++i)
@@ -435,6 +557,17 @@ TEST_CASE("what layers refuse") {
   const auto batch = nn::batch_norm<float>::init(3);
   says([&] { batch(ones<float>(2, 4), batch.statistics(), nn::training); },
        "x is (2, 4), the layer has 3 channels; they are axis 1 of (batch, channels, …)");
+  const std::array norms{batch, batch};
+  const auto s = nn::state(norms);
+  const nn::pass pass(norms, s, nn::training);
+  says([&] { batch(ones<float>(2, 3), pass); }, "[nn::batch_norm] this norm is no part of the model");
+  says([&] { norms[0](ones<float>(2, 4), pass); }, "[nn::batch_norm] x is (2, 4), the layer has 3 channels");
+  says([&] { nn::pass(batch, s, nn::training); }, "[nn::pass] the state has no statistics of the model's norm \"\"");
+  says([&] { nn::pass(std::vector{batch}, s, nn::inference); }, "the state is of 2 norms, the model has 1;");
+  auto wrong = s;
+  wrong.at("0").mean = ones<float>(1);
+  says([&] { norms[0](ones<float>(2, 3), nn::pass(norms, wrong, nn::inference)); },
+       "[nn::batch_norm] the statistics are of (1,) and (3,), the layer has 3 channels");
   says([&] { nn::conv2d<float>::init(k, 3, 4, {3, 3, 3}); }, "the window is one number for all 2 axes, or one each");
   says([&] { nn::conv2d<float>::init(k, 3, 4, 3, {.groups = 2}); }, "2 groups do not divide 3 and 4 channels");
   says([&] { nn::mlp<float>::init(k, {3}); }, "there are 1 widths; give two or more");

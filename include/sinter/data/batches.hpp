@@ -184,7 +184,7 @@ concept batch_maker = requires(const D& d, std::span<const std::int64_t> rows) {
 };
 
 [[noreturn]] inline void fail_rows(std::int64_t first, std::int64_t other, location at) {
-  fail("data::batches",
+  fail(at.op,
        "the tensors of the dataset have " + std::to_string(first) + " and " + std::to_string(other) +
            " rows, along their first axis; give tensors of one length",
        at);
@@ -206,7 +206,7 @@ std::int64_t row_count(const D& d, location at) {
         rows = n;
       }
     });
-    if (rows < 0) fail("data::batches", "the dataset has no tensor", at);
+    if (rows < 0) fail(at.op, "the dataset has no tensor", at);
     return rows;
   }
 }
@@ -254,7 +254,7 @@ class batch_range {
   using value_type = decltype(detail::batch_of(std::declval<const Dataset&>(), {}, {}));
 
   batch_range(Dataset d, const batch_options& how, location at)
-      : data_(std::move(d)), how_(how), at_(at), rows_(detail::row_count(data_, at)) {
+      : data_(std::move(d)), how_(how), at_(at), rows_(detail::row_count(data_, at.in("data::batches"))) {
     if (how.size < 1) fail("data::batches", "a batch has 1 row or more; .size is " + std::to_string(how.size), at);
     if (how.first < 0) fail("data::batches", ".first is a batch from 0 on; it is " + std::to_string(how.first), at);
     if (how.where) engine::check_device(*how.where, "data::batches", at);

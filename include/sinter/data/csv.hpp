@@ -1,10 +1,13 @@
 // data/csv.hpp: tables of text, separated by commas.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -21,6 +24,29 @@ struct csv_options {
 /// What a column of a table holds: the first of these that all its cells are.
 enum class column_kind { integer, number, text };
 
+/// Which column: by its name, or by its number from 0 on, or from -1 on backwards.
+class column_at {
+ public:
+  template <std::convertible_to<std::string_view> Name>
+  column_at(const Name& name) : name_(std::string_view(name)) {}
+  template <std::integral Number>
+  requires(!std::is_same_v<Number, bool>) column_at(Number n)
+      : number_(n > 0 && static_cast<std::uint64_t>(n) > static_cast<std::uint64_t>(most)
+                    ? most
+                    : static_cast<std::int64_t>(n)),
+        named_(false) {}
+
+  bool is_named() const { return named_; }
+  const std::string& name() const { return name_; }
+  std::int64_t number() const { return number_; }
+
+ private:
+  static constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  std::string name_;
+  std::int64_t number_ = 0;
+  bool named_ = true;
+};
+
 /// The cells of a table, whose lines end in LF, CR LF or CR: quoted ones may have separators, lines and doubled quotes in them. Empty cells are NaN as numbers.
 class table {
  public:
@@ -32,39 +58,41 @@ class table {
   const std::vector<std::string>& names() const { return names_; }
 
   /// The place of a column. user_error when there is none.
-  SINTER_API std::size_t find(const std::string& column, location at = location::current()) const;
+  SINTER_API std::size_t find(const column_at& column, location at = location::current()) const;
 
   /// What a cell says, without quotes.
   SINTER_API std::string text(std::int64_t row, std::size_t column) const;
 
-  SINTER_API column_kind kind(const std::string& column, location at = location::current()) const;
+  SINTER_API column_kind kind(const column_at& column, location at = location::current()) const;
 
-  /// A column as a tensor: `t.column<float>("price")`. user_error, naming the line, for a cell that is no number, and of an integer
+  /// A column as a tensor: `t.column<float>("price")`, `t.column<float>(-1)`. user_error, naming the line, for a cell that is no number, and of an integer
   /// dtype for one that is empty or out of its range.
   template <element T>
-  tensor<T, 1> column(const std::string& name, location at = location::current()) const {
+  tensor<T, 1> column(const column_at& name, location at = location::current()) const {
     return sinter::detail::typed<T, dims(1)>(io::detail::handle_of(numbers({find(name, at)}, dtype_of<T>, false, at)),
                                              at);
   }
-  /// Some columns, or all, as a matrix with a row for each line: `t.matrix<float>({"x", "y"})`.
-  template <element T>
-  tensor<T, 2> matrix(const std::vector<std::string>& columns, location at = location::current()) const {
+  /// Some columns, or all, as a matrix with a row for each line: `t.matrix<float>({"x", "y"})`, `t.matrix<float>({0, 1})`.
+  template <element T, class Column>
+  requires std::convertible_to<const Column&, column_at> tensor<T, 2> matrix(const std::vector<Column>& columns,
+                                                                             location at = location::current())
+  const {
     std::vector<std::size_t> places;
-    for (const std::string& c : columns) places.push_back(find(c, at));
+    for (const Column& c : columns) places.push_back(find(c, at));
     return sinter::detail::typed<T, dims(2)>(io::detail::handle_of(numbers(places, dtype_of<T>, true, at)), at);
   }
   template <element T>
-  tensor<T, 2> matrix(std::initializer_list<std::string_view> columns, location at = location::current()) const {
-    return matrix<T>(std::vector<std::string>(columns.begin(), columns.end()), at);
+  tensor<T, 2> matrix(std::initializer_list<column_at> columns, location at = location::current()) const {
+    return matrix<T>(std::vector<column_at>(columns), at);
   }
   template <element T>
   tensor<T, 2> matrix(location at = location::current()) const {
     return matrix<T>(names_, at);
   }
   /// A column's text.
-  SINTER_API std::vector<std::string> texts(const std::string& column, location at = location::current()) const;
+  SINTER_API std::vector<std::string> texts(const column_at& column, location at = location::current()) const;
   /// A column of few different texts as numbers from 0 on, and the texts, in order.
-  std::pair<tensor<std::int64_t, 1>, std::vector<std::string>> categories(const std::string& column,
+  std::pair<tensor<std::int64_t, 1>, std::vector<std::string>> categories(const column_at& column,
                                                                           location at = location::current()) const {
     auto [places, names] = numbered(column, at);
     return {sinter::detail::typed<std::int64_t, dims(1)>(io::detail::handle_of(places), at), std::move(names)};
@@ -100,7 +128,7 @@ class table {
 
   /// Columns side by side, or one alone.
   SINTER_API io::array numbers(const std::vector<std::size_t>& columns, dtype type, bool beside, location at) const;
-  SINTER_API std::pair<io::array, std::vector<std::string>> numbered(const std::string& column, location at) const;
+  SINTER_API std::pair<io::array, std::vector<std::string>> numbered(const column_at& column, location at) const;
   SINTER_API static bool in_range(std::int64_t n, dtype type);
 
   std::string name_;

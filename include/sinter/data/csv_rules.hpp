@@ -24,13 +24,22 @@ SINTER_API table::table(std::string name, storage text, const csv_options& how, 
   parse(at);
 }
 
-SINTER_API std::size_t table::find(const std::string& column, location at) const {
+SINTER_API std::size_t table::find(const column_at& column, location at) const {
+  const auto n = static_cast<std::int64_t>(names_.size());
+  if (!column.is_named()) {
+    const std::int64_t j = column.number() < 0 ? column.number() + n : column.number();
+    if (j >= 0 && j < n) return static_cast<std::size_t>(j);
+    fail("data::read_csv",
+         name_ + " has no column " + std::to_string(column.number()) + "; it has " + std::to_string(n) +
+             ", from 0 on, or from -1 on backwards",
+         at);
+  }
   for (std::size_t j = 0; j < names_.size(); ++j)
-    if (names_[j] == column) return j;
+    if (names_[j] == column.name()) return j;
   std::string all;
   for (std::size_t j = 0; j < names_.size() && j < 20; ++j) all += (j ? ", " : "") + names_[j];
   fail("data::read_csv",
-       name_ + " has no column \"" + io::detail::shown(column) + "\"; it has " + io::detail::shown(all), at);
+       name_ + " has no column \"" + io::detail::shown(column.name()) + "\"; it has " + io::detail::shown(all), at);
 }
 
 SINTER_API std::string table::text(std::int64_t row, std::size_t column) const {
@@ -45,7 +54,7 @@ SINTER_API std::string table::text(std::int64_t row, std::size_t column) const {
   return out;
 }
 
-SINTER_API column_kind table::kind(const std::string& column, location at) const {
+SINTER_API column_kind table::kind(const column_at& column, location at) const {
   const std::size_t j = find(column, at);
   column_kind k = column_kind::integer;
   for (std::int64_t i = 0; i < rows(); ++i) {
@@ -58,7 +67,7 @@ SINTER_API column_kind table::kind(const std::string& column, location at) const
   return k;
 }
 
-SINTER_API std::vector<std::string> table::texts(const std::string& column, location at) const {
+SINTER_API std::vector<std::string> table::texts(const column_at& column, location at) const {
   const std::size_t j = find(column, at);
   std::vector<std::string> out;
   for (std::int64_t i = 0; i < rows(); ++i) out.push_back(text(i, j));
@@ -199,8 +208,7 @@ SINTER_API bool table::in_range(std::int64_t n, dtype type) {
   return n <= most && n >= (is_unsigned(type) ? 0 : -most - 1);
 }
 
-SINTER_API std::pair<io::array, std::vector<std::string>> table::numbered(const std::string& column,
-                                                                          location at) const {
+SINTER_API std::pair<io::array, std::vector<std::string>> table::numbered(const column_at& column, location at) const {
   const std::vector<std::string> all = texts(column, at);
   std::map<std::string, std::int64_t> places;
   for (const std::string& s : all) places.emplace(s, 0);

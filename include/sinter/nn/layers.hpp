@@ -115,7 +115,18 @@ struct identity {
   }
 };
 
-/// Applies layers in order, each to the result of the layer before: sequential<linear<float>, relu, linear<float>>.
+namespace detail {
+/// Whether a layer is called with a pass beside x.
+template <class Layer, class X, class T>
+constexpr bool takes_pass() {
+  if constexpr (!std::is_invocable_v<const Layer&, const X&, const pass<T>&>) return false;
+  else
+    return !std::is_same_v<std::invoke_result_t<const Layer&, const X&, const pass<T>&>, sinter::detail::wrong_call<>>;
+}
+}  // namespace detail
+
+/// Applies layers in order, each to the result of the layer before: sequential<linear<float>, relu, linear<float>>. With an
+/// nn::pass, the layers that take one get it, such as batch_norm.
 template <class... Layer>
 struct sequential {
   std::tuple<Layer...> layers;
@@ -124,6 +135,10 @@ struct sequential {
   auto operator()(const X& x, location at = location::current()) const {
     return after<0>(x, at);
   }
+  template <class X, class T>
+  auto operator()(const X& x, const pass<T>& run, location at = location::current()) const {
+    return passed<0>(x, run, at);
+  }
 
  private:
   template <std::size_t I, class X>
@@ -131,6 +146,19 @@ struct sequential {
     if constexpr (I == sizeof...(Layer)) return x;
     else if constexpr (requires { std::get<I>(layers)(x, at); }) return after<I + 1>(std::get<I>(layers)(x, at), at);
     else return after<I + 1>(std::get<I>(layers)(x), at);
+  }
+  template <std::size_t I, class X, class T>
+  auto passed(const X& x, const pass<T>& run, location at) const {
+    if constexpr (I == sizeof...(Layer)) return x;
+    else if constexpr (!detail::takes_pass<std::tuple_element_t<I, std::tuple<Layer...>>, X, T>()) {
+      const auto one = [&](const auto& layer) {
+        if constexpr (requires { layer(x, at); }) return layer(x, at);
+        else return layer(x);
+      };
+      return passed<I + 1>(one(std::get<I>(layers)), run, at);
+    } else if constexpr (requires { std::get<I>(layers)(x, run, at); })
+      return passed<I + 1>(std::get<I>(layers)(x, run, at), run, at);
+    else return passed<I + 1>(std::get<I>(layers)(x, run), run, at);
   }
 };
 

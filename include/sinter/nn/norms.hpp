@@ -167,6 +167,7 @@ template <class T>
 struct batch_norm {
   tensor<T, 1> weight, bias;
   constant eps = 1e-5, momentum = 0.1;
+  using statistics_type = sinter::detail::wider_type<T>;
 
   static batch_norm init(std::int64_t channels, const batch_norm_options& how = {}, location at = location::current()) {
     detail::check_size("nn::batch_norm", "the number of channels", channels, at);
@@ -174,14 +175,23 @@ struct batch_norm {
   }
   /// The running statistics before the first batch: mean 0, variance 1, in f32 or f64.
   auto statistics(location at = location::current()) const {
-    using W = sinter::detail::wider_type<T>;
+    using W = statistics_type;
     return batch_statistics<W>{sinter::detail::evaluate(sinter::cast<W>(zeros_like(weight, at), at), at),
                                sinter::detail::evaluate(sinter::cast<W>(ones_like(weight, at), at), at)};
   }
 
   SINTER_LAYER_CALLS("nn::batch_norm",
                      "auto [y, next] = norm(x, statistics, nn::training), or nn::inference; the first statistics are "
-                     "norm.statistics()")
+                     "norm.statistics(). Or norm(x, pass) with nn::pass pass(model, nn::state(model), nn::training)")
+  /// By the statistics that a pass has for this norm, which a pass in training moves.
+  template <tensor_like X>
+  auto operator()(const X& x, const pass<statistics_type>& run, location here = location::current()) const {
+    const location at = here.in("nn::batch_norm");
+    auto& s = run.of(this, at);
+    auto [y, next] = (*this)(x, s, run.how(), at);
+    s = std::move(next);
+    return y;
+  }
   template <tensor_like X, class W>
   auto operator()(const X& x, const batch_statistics<W>& s, mode how, location here = location::current()) const {
     const location at = here.in("nn::batch_norm");
@@ -189,6 +199,7 @@ struct batch_norm {
     using result = std::remove_cvref_t<decltype(y)>;
     if constexpr (detail::has_channels<X>()) {
       detail::check_channels(at.op, y, weight.size(0, at), at);
+      check_statistics(s.mean, s.variance, at);
       if (how == mode::inference) return std::pair{result(normalised(y, s.mean, s.variance, at)), s};
       return trained(y, s, at);
     } else {
@@ -197,6 +208,16 @@ struct batch_norm {
   }
 
  private:
+  template <class V>
+  void check_statistics(const V& mean, const V& variance, location at) const {
+    const dim n = weight.size(0, at);
+    if (mean.size(0, at) != n || variance.size(0, at) != n)
+      fail(at.op,
+           "the statistics are of " + text::shape(sinter::detail::to_dims(mean.shape())) + " and " +
+               text::shape(sinter::detail::to_dims(variance.shape())) + ", the layer has " + n.text() +
+               " channels; the first ones are norm.statistics()",
+           at);
+  }
   template <class X, class V>
   auto normalised(const X& x, const V& mean, const V& variance, location at) const {
     constexpr int rank = X::rank;

@@ -60,6 +60,9 @@ class constant {
 enum class mode { training, inference };
 inline constexpr mode training = mode::training, inference = mode::inference;
 
+template <class T>
+class pass;  // state.hpp
+
 }  // namespace nn
 
 template <>

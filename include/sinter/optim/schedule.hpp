@@ -25,11 +25,13 @@ concept rate_function = requires(const F& f, const scalar& step) {
 
 }  // namespace detail
 
-/// A rate: a number, or a function of the number of steps before this one, a tensor<float, 0>. What it computes is part of the
-/// graph, so that a change of the rate compiles nothing.
+/// A rate: a number, a tensor<float, 0> such as an argument of the compiled step, or a function of the number of steps before this
+/// one, a tensor<float, 0>. What it computes is part of the graph, so that a change of the rate compiles nothing.
 class schedule {
  public:
   schedule(double rate) : rate_(rate) {}
+  template <std::same_as<detail::scalar> Rate>
+  schedule(const Rate& rate) : of_([rate](const detail::scalar&) { return rate; }) {}
   template <detail::rate_function F>
   requires(!std::is_arithmetic_v<F> && !std::is_same_v<F, schedule>) schedule(F f) : of_(std::move(f)) {}
 

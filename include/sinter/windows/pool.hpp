@@ -147,13 +147,15 @@ Y beside(const Y& y, const handle& x, location at) {
   return tracing() || !x.memory ? y : y.to(x.memory.where(), at);
 }
 
+// Int is std::int64_t, as a template argument: a file that does not call these functions does not pay for their expressions.
+
 /// How many elements each window of an average has, along one axis of `rank`: as T, in that axis's place.
-template <class T, int Axis, int Rank>
+template <class T, int Axis, int Rank, class Int = std::int64_t>
 auto window_sizes(const axis_window& v, dim extent, std::int64_t padding, bool with_padding, location at) {
-  const index_leaf<std::int64_t, dims{dyn}> i({v.count}, 0);
+  const index_leaf<Int, dims{dyn}> i({v.count}, 0);
   const auto start = detail::evaluate(sub(mul(i, v.step, at), padding, at), at);
   const auto end = minimum(add(start, v.taps, at), extent + padding, at);
-  const auto size = [&]() -> tensor<std::int64_t, 1> {
+  const auto size = [&]() -> tensor<Int, 1> {
     if (with_padding) return detail::evaluate(sub(end, start, at), at);
     return detail::evaluate(sub(minimum(end, extent, at), maximum(start, 0, at), at), at);
   }();
@@ -281,7 +283,7 @@ auto max_pool_indices_of(const char* op, const X& x, const per_axis& window, con
 }
 
 /// Segment i of `n` covers the places from floor(i·extent/n) to ceil((i+1)·extent/n) of an axis: its mean, or its maximum.
-template <bool Mean, int Axis, class X>
+template <bool Mean, int Axis, class X, class Int = std::int64_t>
 auto segments(const X& x, std::int64_t n, location at) {
   using T = element_of<X>;
   constexpr int rank = X::rank;
@@ -303,7 +305,7 @@ auto segments(const X& x, std::int64_t n, location at) {
   dim longest = length.is_symbolic() ? length / dim(n) + 2 : dim(1);
   for (std::int64_t i = 0; i < n && !length.is_symbolic(); ++i)
     longest = std::max<std::int64_t>(longest, ((i + 1) * length.bits + n - 1) / n - i * length.bits / n);
-  using index = index_leaf<std::int64_t, dims{dyn, dyn}>;
+  using index = index_leaf<Int, dims{dyn, dyn}>;
   const index segment({n, longest}, 0), tap({n, longest}, 1);
   const auto start = detail::evaluate(div(mul(segment, length, at), n, at), at);
   const auto end = detail::evaluate(div(add(mul(add(segment, 1, at), length, at), n - 1, at), n, at), at);
@@ -340,7 +342,7 @@ auto adaptive_of(const char* op, const X& x, const per_axis& size, location at) 
 }
 
 /// The inverse of a maximum pool: x where `indices` say, zeros elsewhere.
-template <int S, class X, class I>
+template <int S, class X, class I, class Int = std::int64_t>
 auto unpool_of(const char* op, const X& x, const I& indices, const per_axis& window, const pool_options& o,
                const per_axis& size, location at) {
   using T = element_of<X>;
@@ -368,8 +370,8 @@ auto unpool_of(const char* op, const X& x, const I& indices, const per_axis& win
   const handle rows = views::reshape(untyped(indices, at), dims{lead, count}, at);
   if (!tracing() && !on_gpu(op, {&h, &rows}, at)) checked_indices(op, rows, places, at, false);
   // A negative index does not count from the end here: it is out of range.
-  const auto given = typed<std::int64_t, dims{dyn, dyn}>(rows, at);
-  const tensor<std::int64_t, 2> where_to = detail::evaluate(where(lt(given, 0, at), places, given, at), at);
+  const auto given = typed<Int, dims{dyn, dyn}>(rows, at);
+  const tensor<Int, 2> where_to = detail::evaluate(where(lt(given, 0, at), places, given, at), at);
   const auto none = zeros<T>({lead, places}, same_device(values, at));
   // Windows that overlap name a maximum several times.
   const auto sums = scatter_add(none, where_to, values, axis<1>, at);

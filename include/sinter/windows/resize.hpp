@@ -26,15 +26,18 @@ struct resize_axis {
   double factor = 0;  ///< of the extent, where no size was given
 };
 
+// Int and Real are std::int64_t and double, as template arguments: a file that does not interpolate does not pay for their expressions.
+
 /// The element that each of r.to places reads: floor(i·from/to), exact from (i + 1/2)·from/to, in integers where the size was given.
-inline tensor<std::int64_t, 1> nearest_places(const resize_axis& r, bool exact, location at) {
-  const index_leaf<std::int64_t, dims{dyn}> i({r.to}, 0);
+template <class Int = std::int64_t>
+tensor<Int, 1> nearest_places(const resize_axis& r, bool exact, location at) {
+  const index_leaf<Int, dims{dyn}> i({r.to}, 0);
   if (r.factor == 0) {
     if (exact) return detail::evaluate(div(mul(add(mul(i, 2, at), 1, at), r.from, at), r.to * 2, at), at);
     return detail::evaluate(div(mul(i, r.from, at), r.to, at), at);
   }
   const auto place = floor(div(add(sinter::cast<double>(i, at), exact ? 0.5 : 0.0, at), r.factor, at), at);
-  return detail::evaluate(minimum(sinter::cast<std::int64_t>(place, at), r.from - 1, at), at);
+  return detail::evaluate(minimum(sinter::cast<Int>(place, at), r.from - 1, at), at);
 }
 
 /// Weights of Keys' filter at distance x, with `a` as PyTorch has it: -0.75, and -0.5 where it antialiases.
@@ -52,51 +55,53 @@ auto linear_weight(const X& distance, location at) {
 }
 
 /// For each of `to` places the first of its `taps` neighbours and their weights (to, taps), in f64.
+template <class Int, class Real>
 struct resize_taps {
-  tensor<std::int64_t, 2> places;
-  tensor<double, 2> weights;
+  tensor<Int, 2> places;
+  tensor<Real, 2> weights;
 };
 
-inline resize_taps taps_for(const resize_axis& r, const resize_options& o, location at) {
+template <class Int = std::int64_t, class Real = double>
+resize_taps<Int, Real> taps_for(const resize_axis& r, const resize_options& o, location at) {
   const bool cubic = o.mode == resize::cubic;
   const double half = cubic ? 2 : 1, stretch = o.antialias && r.scale > 1 ? r.scale : 1;
   const std::int64_t taps = o.antialias ? static_cast<std::int64_t>(std::ceil(half * stretch)) * 2 + 1 : cubic ? 4 : 2;
-  using index = index_leaf<std::int64_t, dims{dyn, dyn}>;
-  const auto i = sinter::cast<double>(index({r.to, taps}, 0), at);
+  using index = index_leaf<Int, dims{dyn, dyn}>;
+  const auto i = sinter::cast<Real>(index({r.to, taps}, 0), at);
   const auto t = detail::evaluate(index({r.to, taps}, 1), at);
   // Where the result's element lies among x's, whose centres are at whole numbers.
-  tensor<double, 2> centre;
-  const auto scaled = [&](const auto& steps) -> tensor<double, 2> {
+  tensor<Real, 2> centre;
+  const auto scaled = [&](const auto& steps) -> tensor<Real, 2> {
     if (r.scale > 0 || (o.align_corners && r.to == 1)) return mul(steps, r.scale, at);
     const dim ends = o.align_corners ? 1 : 0;
-    const tensor<double, 0> one = 1.0;
+    const tensor<Real, 0> one = 1.0;
     return mul(steps, detail::evaluate(div(mul(one, r.from - ends, at), r.to - ends, at), at), at);
   };
   if (o.align_corners) centre = scaled(i);
   else centre = sub(scaled(detail::evaluate(add(i, 0.5, at), at)), 0.5, at);
-  if (!cubic && !o.antialias) centre = tensor<double, 2>(maximum(centre, 0.0, at));
+  if (!cubic && !o.antialias) centre = tensor<Real, 2>(maximum(centre, 0.0, at));
   if (!o.antialias) {
     const auto low = detail::evaluate(floor(centre, at), at);
-    const auto place = detail::evaluate(add(sinter::cast<std::int64_t>(low, at), sub(t, cubic ? 1 : 0, at), at), at);
-    const auto distance = detail::evaluate(abs(sub(centre, sinter::cast<double>(place, at), at), at), at);
-    const tensor<double, 2> weights =
-        cubic ? tensor<double, 2>(cubic_weight(distance, -0.75, at)) : tensor<double, 2>(linear_weight(distance, at));
-    return {tensor<std::int64_t, 2>(minimum(maximum(place, 0, at), r.from - 1, at)), weights};
+    const auto place = detail::evaluate(add(sinter::cast<Int>(low, at), sub(t, cubic ? 1 : 0, at), at), at);
+    const auto distance = detail::evaluate(abs(sub(centre, sinter::cast<Real>(place, at), at), at), at);
+    const tensor<Real, 2> weights =
+        cubic ? tensor<Real, 2>(cubic_weight(distance, -0.75, at)) : tensor<Real, 2>(linear_weight(distance, at));
+    return {tensor<Int, 2>(minimum(maximum(place, 0, at), r.from - 1, at)), weights};
   }
   const double support = half * stretch;
   const auto middle = detail::evaluate(add(centre, 0.5, at), at);
-  const auto first = detail::evaluate(
-      maximum(sinter::cast<std::int64_t>(floor(add(sub(middle, support, at), 0.5, at), at), at), 0, at), at);
+  const auto first =
+      detail::evaluate(maximum(sinter::cast<Int>(floor(add(sub(middle, support, at), 0.5, at), at), at), 0, at), at);
   const auto end = detail::evaluate(
-      minimum(sinter::cast<std::int64_t>(floor(add(add(middle, support, at), 0.5, at), at), at), r.from, at), at);
+      minimum(sinter::cast<Int>(floor(add(add(middle, support, at), 0.5, at), at), at), r.from, at), at);
   const auto place = detail::evaluate(add(first, t, at), at);
-  const auto distance = detail::evaluate(
-      mul(abs(add(sub(sinter::cast<double>(place, at), middle, at), 0.5, at), at), 1 / stretch, at), at);
-  const tensor<double, 2> filter =
-      cubic ? tensor<double, 2>(cubic_weight(distance, -0.5, at)) : tensor<double, 2>(linear_weight(distance, at));
+  const auto distance =
+      detail::evaluate(mul(abs(add(sub(sinter::cast<Real>(place, at), middle, at), 0.5, at), at), 1 / stretch, at), at);
+  const tensor<Real, 2> filter =
+      cubic ? tensor<Real, 2>(cubic_weight(distance, -0.5, at)) : tensor<Real, 2>(linear_weight(distance, at));
   const auto weights = detail::evaluate(where(lt(place, end, at), filter, 0, at), at);
   const auto total = sum(weights, axis<1>, keepdims, at);
-  return {tensor<std::int64_t, 2>(minimum(place, r.from - 1, at)), tensor<double, 2>(div(weights, total, at))};
+  return {tensor<Int, 2>(minimum(place, r.from - 1, at)), tensor<Real, 2>(div(weights, total, at))};
 }
 
 template <int Axis, class X>

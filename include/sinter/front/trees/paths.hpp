@@ -15,11 +15,19 @@ namespace sinter {
 
 namespace detail {
 
-/// Calls f(place, leaf) for every leaf in order.
+template <class T, class F>
+inline constexpr bool is_visited_whole = false;
+template <class T, class F>
+requires requires { F::template is_whole<T>; }
+inline constexpr bool is_visited_whole<T, F> = F::template is_whole<T>;
+
+/// Calls f(place, leaf) for every leaf in order, and for what F::is_whole of, where F has that, without what is in it.
 template <bool Scalars, class T, class F>
 void visit_places(const T& t, const tree_place& at, const F& f) {
   constexpr branch b = branch_of<T>();
   if constexpr (b == branch::tensor || (b == branch::scalar && Scalars)) {
+    f(at, t);
+  } else if constexpr (is_visited_whole<T, F>) {
     f(at, t);
   } else if constexpr (b == branch::array || b == branch::vector) {
     for (std::size_t i = 0; i < t.size(); ++i)
