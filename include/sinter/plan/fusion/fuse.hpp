@@ -86,7 +86,7 @@ class fusion {
   }
 
   /// A read would look for its operand among so many.
-  bool joins_many(node_id id) const { return lowering_of(g_[id].code).part && g_[id].in.size() > most_joined; }
+  bool joins_many(node_id id) const { return lowering_of(g_[id].code).parts && g_[id].in.size() > most_joined; }
 
   void store_node(node_id id) {
     memory_.stored[id] = 1;
