@@ -77,6 +77,7 @@ class fusion {
       if (g_[id].code == ir::op::dot)
         for (auto operand : g_[id].in) store_operand(operand);
     for (auto id : distant_values(g_, live_, memory_, cost_)) store_node(id);
+    for (auto id : repeated_values(g_, live_, memory_, cost_)) store_node(id);
     read_from_base reads(g_, memory_, live_);
     for (auto id : live_)
       for (auto from_base : reads.of(id))
