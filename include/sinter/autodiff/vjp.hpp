@@ -20,6 +20,8 @@ inline value pull(const site& s, std::size_t k, const value& ct) {
   return ir::ops::record_of(n.code).vjp(s, k, ct);
 }
 
+inline auto vjps_of(op code) { return is_pointwise(code) ? nullptr : ir::ops::record_of(code).vjps; }
+
 inline values pull_back(ir::graph& g, std::span<const ir::node_id> ys, const values& seeds,
                         std::span<const ir::node_id> wrt, location where);
 
@@ -60,8 +62,13 @@ class pulling {
         all[static_cast<std::size_t>(s.n().attr.ints[0])] = ct;
         continue;
       }
-      for (std::size_t k = 0; k < s.n().in.size(); ++k)
-        if (active_[s.n().in[k]] && flows(g_, s.n(), k)) add(s.n().in[k], pull(s, k, ct));
+      const series<char> asked = asked_of(s.n());
+      if (const auto all = vjps_of(s.n().code)) {
+        add_all(id, asked, all(s, asked, ct));
+        continue;
+      }
+      for (std::size_t k = 0; k < asked.size(); ++k)
+        if (asked[k]) add(s.n().in[k], pull(s, k, ct));
     }
   }
 
@@ -126,13 +133,20 @@ class pulling {
     for (std::size_t k = 0; k < asked.size(); ++k) add(asked[k], value(g_, results[k], where));
   }
 
-  void pull_results(ir::node_id id) {
-    const ir::node& n = g_[id];
+  /// Which operands receive something.
+  series<char> asked_of(const ir::node& n) const {
     series<char> asked;
     for (std::size_t k = 0; k < n.in.size(); ++k) asked.push_back(active_[n.in[k]] && flows(g_, n, k));
-    const values parts = pull_opaque(g_, id, results_.at(id), asked, pull_back);
-    for (std::size_t k = 0; k < n.in.size(); ++k)
-      if (asked[k]) add(n.in[k], parts[k]);
+    return asked;
+  }
+  void add_all(ir::node_id id, const series<char>& asked, const values& parts) {
+    for (std::size_t k = 0; k < asked.size(); ++k)
+      if (asked[k]) add(g_[id].in[k], parts[k]);
+  }
+
+  void pull_results(ir::node_id id) {
+    const series<char> asked = asked_of(g_[id]);
+    add_all(id, asked, pull_opaque(g_, id, results_.at(id), asked, pull_back));
   }
 
   ir::graph& g_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <utility>
 
 #include "../../base/series.hpp"
 #include "follow.hpp"
@@ -157,6 +158,7 @@ inline void print_cuda_columns(cuda_source& s, writer& out, const kernel& k, con
     const auto shape = columns_of(p, t);
     count = shape.chunks;
     if (shape.chunks > 1) reserve_parts(p, parts, count);
+    s.scratch = parts.bytes();
     cuda_launch_of(s, out, only, kernel_entry, outer * shape.tiles * dim(shape.chunks), shape.threads(),
                    std::max(1, (is_heavy(k) ? 512 : 1024) / shape.threads()), [&] { print_columns(p, shape, parts); });
     if (shape.chunks == 1) return;
@@ -164,6 +166,7 @@ inline void print_cuda_columns(cuda_source& s, writer& out, const kernel& k, con
     const auto shape = walk_of(p, t);
     count = shape.walkers;
     reserve_parts(p, parts, count);
+    s.scratch = parts.bytes();
     const int threads = shape.row.threads();
     cuda_launch_of(
         s, out, only, kernel_entry, outer * shape.walkers, threads, std::max(1, shape.resident / threads),
@@ -198,20 +201,41 @@ inline void print_cuda_followed(cuda_source& s, writer& out, std::span<const ker
   print_cuda_finish(s, out, both, cuda_printer(*both[1], out, first), parts, shape->rows.walkers);
 }
 
+inline void print_cuda(cuda_source& s, const kernel& k, const cuda_target& t) {
+  writer out;
+  s.scratch = 0;
+  if (k.is_product()) print_cuda_product(s, out, k, t);
+  else if (k.is_scan()) print_cuda_scan(s, out, k);
+  else if (k.is_sort()) print_cuda_sort(s, out, k);
+  else if (k.is_search()) print_cuda_search(s, out, k);
+  else if (!has_reductions(k)) print_cuda_pointwise(s, out, k, t);
+  else if (k.mask(role::row)) print_cuda_columns(s, out, k, t);
+  else print_cuda_rows(s, out, k, t);
+}
+
 }  // namespace detail
 
 /// The source of one kernel; deterministic, and equal but for #line where kernels differ only in places.
 SINTER_API cuda_source cuda(const kernel& k, const cuda_target& t) {
   cuda_source s;
-  s.scratch = 0;
-  writer out;
-  if (k.is_product()) detail::print_cuda_product(s, out, k, t);
-  else if (k.is_scan()) detail::print_cuda_scan(s, out, k);
-  else if (k.is_sort()) detail::print_cuda_sort(s, out, k);
-  else if (k.is_search()) detail::print_cuda_search(s, out, k);
-  else if (!detail::has_reductions(k)) detail::print_cuda_pointwise(s, out, k, t);
-  else if (k.mask(role::row)) detail::print_cuda_columns(s, out, k, t);
-  else detail::print_cuda_rows(s, out, k, t);
+  detail::print_cuda(s, k, t);
+  return s;
+}
+
+/// Launches that do the work of several kernels of one shape, `members` of `common` (plan::shares_by_shape). Equal texts for as many
+/// members, whichever they are. Buffers are numbered through.
+SINTER_API cuda_source cuda(const plan::common_kernel& common, std::span<const std::size_t> members,
+                            const cuda_target& t) {
+  cuda_source s;
+  detail::make_table(s, common, members, t);
+  detail::print_cuda(s, common.code, t);
+  s.scratch = s.scratch * dim(static_cast<std::int64_t>(members.size()));
+  for (auto& launch : s.launches) {
+    const series<bool> one = std::exchange(launch.touches, {});
+    if (one.empty()) continue;
+    for (const int b : s.parameters) launch.touches.push_back(one[static_cast<std::size_t>(b)]);
+    for (const int b : s.table.buffers) launch.touches.push_back(one[static_cast<std::size_t>(b) % one.size()]);
+  }
   return s;
 }
 
@@ -222,10 +246,15 @@ SINTER_API bool can_follow(const kernel& product, const kernel& then, const cuda
   return product.is_product() && follow_of(product, p, t).has_value();
 }
 
-/// One launch that does the work of several pointwise kernels which do not depend on one another (plan::horizontal), or of a
-/// product and a kernel that can follow it. Buffers are numbered through: the first kernel's, then the second's, and so on.
+/// One launch that does the work of several kernels which do not depend on one another (plan::horizontal), or of a product and a
+/// kernel that can follow it. Buffers are numbered through: the first kernel's, then the second's, and so on.
 SINTER_API cuda_source cuda(std::span<const kernel* const> kernels, const cuda_target& t) {
   if (kernels.size() == 1) return cuda(*kernels[0], t);
+  if (kernels.size() >= plan::least_alike && plan::shares_by_shape(*kernels[0])) {
+    series<std::size_t> members;
+    for (std::size_t m = 0; m < kernels.size(); ++m) members.push_back(m);
+    return cuda(plan::in_common(kernels), {members.data(), members.size()}, t);
+  }
   cuda_source s;
   s.scratch = 0;
   writer out;

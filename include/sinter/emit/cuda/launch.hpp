@@ -44,39 +44,88 @@ inline std::string pointer_to(const plan::buffer_use& b) {
   return b.by_value ? "const " + type : b.written ? type + "*" : "const " + type + "*";
 }
 
+/// Numbers that each kernel of a source of one shape has in its table.
+inline int numbers_of_member(const cuda_source& s) {
+  return s.members > 1 ? static_cast<int>(s.table.numbers.size() / s.members) : 0;
+}
+
+/// Sizes that are parameters of every entry.
+inline int sizes_of(std::span<const kernel* const> kernels, const cuda_source& s) {
+  int symbols = 0;
+  for (const auto* k : kernels) symbols = std::max(symbols, k->symbols);
+  return symbols - numbers_of_member(s);
+}
+
+/// The bytes of a source's parameters with its table among them, and `sizes`.
+inline std::int64_t bytes_with_table(const cuda_source& s, int sizes) {
+  const auto numbers = static_cast<std::int64_t>(s.table.numbers.size()) * s.table.number_bytes;
+  const std::size_t words = s.parameters.size() + s.table.buffers.size() + 1 + static_cast<std::size_t>(sizes);
+  return static_cast<std::int64_t>(8 * words) + (numbers + 7) / 8 * 8;
+}
+
 /// The parameters of every entry of a source, whose table is known.
 inline std::string cuda_parameters(std::span<const kernel* const> kernels, const cuda_source& s) {
   std::string text;
-  int n = 0, symbols = 0;
+  int n = 0;
   const bool all = s.table.numbers.empty();
-  for (const auto* k : kernels) {
+  for (const auto* k : kernels)
     for (const auto& b : k->buffers) {
       if (all || std::find(s.parameters.begin(), s.parameters.end(), n) != s.parameters.end())
         text += pointer_to(b) + " p" + std::to_string(n) + ", ";
       ++n;
     }
-    symbols = std::max(symbols, k->symbols);
-  }
   if (!all)
     text += std::string("const ") + (s.table.in_memory ? "" : "__grid_constant__ ") + "table<" +
             std::to_string(s.table.buffers.size()) + ", " + std::to_string(s.table.numbers.size()) + ", " +
             (s.table.number_bytes == 8 ? "long" : "int") + (s.table.in_memory ? ">* const all_kin, " : "> kin, ");
   text += "char* scratch";
-  for (int k = 0; k < symbols; ++k) text += ", long size" + std::to_string(k);
+  for (int k = 0; k < sizes_of(kernels, s); ++k) text += ", long size" + std::to_string(k);
   return text;
 }
 
 /// The sizes in the type of the kernels' indices.
-inline void declare_sizes(writer& out, std::span<const kernel* const> kernels) {
-  int symbols = 0;
+inline void declare_sizes(writer& out, std::span<const kernel* const> kernels, int sizes) {
   bool wide = false;
-  for (const auto* k : kernels) {
-    symbols = std::max(symbols, k->symbols);
-    wide = wide || needs_wide_index(*k);
-  }
-  for (int s = 0; s < symbols; ++s)
+  for (const auto* k : kernels) wide = wide || needs_wide_index(*k);
+  for (int s = 0; s < sizes; ++s)
     out.line(std::string("const ") + (wide ? "long" : "int") + " s" + std::to_string(s) + " = size" +
              std::to_string(s) + ";");
+}
+
+/// Declares the numbers and the buffers of kernel `member` of those that a table is of, `count`. The table has the numbers from `from` on,
+/// the buffers that are `apart` from `at` on. `first`: the number of the code's first buffer.
+inline void declare_member(writer& out, const kernel& code, std::size_t count, std::size_t from, int numbers,
+                           std::size_t at, const series<int>& apart, int first) {
+  const auto number = [](std::size_t n) { return std::to_string(n); };
+  for (int n = 0; n < numbers; ++n)
+    out.line(std::string("const ") + (needs_wide_index(code) ? "long" : "int") + " s" +
+             std::to_string(code.symbols - numbers + n) + " = kin.n[" +
+             number(from + static_cast<std::size_t>(n) * count) + " + member];");
+  for (std::size_t a = 0; a < apart.size(); ++a) {
+    const auto& buffer = code.buffers[static_cast<std::size_t>(apart[a])];
+    const std::string type = pointer_to(buffer), name = " p" + std::to_string(first + apart[a]);
+    const std::string entry = "kin.p[" + number(at + a * count) + " + member]";
+    if (buffer.by_value) out.line(type + name + " = *(" + type + "*)&" + entry + ";");
+    else out.line(type + " const" + name + " = (" + type + ")" + entry + ";");
+  }
+}
+
+/// Prints a block's kernel among those of one shape, and `inside` for its number among that kernel's blocks.
+template <class F>
+void print_member_of(const cuda_source& s, writer& out, const kernel& code, const dim& blocks, F&& inside) {
+  const std::string each = blocks.is_number() ? blocks.text() : "(" + blocks.text() + ")";
+  series<int> apart;
+  for (std::size_t a = 0; a < s.table.buffers.size(); a += s.members) apart.push_back(s.table.buffers[a]);
+  if (s.table.in_memory) out.line("const auto& kin = *all_kin;");
+  out.line("const int member = (int)(block/" + each + ");");
+  out.line("const auto shared_block = block;");
+  if (!s.scratch.is(0)) out.line("char* const all_scratch = scratch;");
+  out.block("", [&] {
+    out.line("const auto block = shared_block - member*" + each + ";");
+    if (!s.scratch.is(0)) out.line("char* const scratch = all_scratch + (long)member*(" + s.scratch.text() + ");");
+    declare_member(out, code, s.members, 0, numbers_of_member(s), 0, apart, 0);
+    inside();
+  });
 }
 
 /// The functions that kernels of many costly operations call.
@@ -112,21 +161,27 @@ template <class F>
 void cuda_launch_of(cuda_source& s, writer& out, std::span<const kernel* const> kernels, const std::string& name,
                     dim blocks, int threads, int resident, F&& inside, int shared = 0) {
   const std::string bounds = std::to_string(threads) + (resident > 0 ? ", " + std::to_string(resident) : "");
+  const dim each = blocks;
+  blocks = blocks * dim(static_cast<std::int64_t>(s.members));
   const auto n = blocks.number();
+  const auto body = [&] {
+    if (s.members > 1) print_member_of(s, out, *kernels[0], each, inside);
+    else inside();
+  };
   out.block("extern \"C\" __global__ void __launch_bounds__(" + bounds + ") " + name + "(" +
                 cuda_parameters(kernels, s) + ")",
             [&] {
               out.line("await_grids();");
-              declare_sizes(out, kernels);
+              declare_sizes(out, kernels, sizes_of(kernels, s));
               if (n && *n > most_blocks) {
                 out.block("for (long block = blockIdx.x; block < " + blocks.text() + "; block += gridDim.x)", [&] {
-                  inside();
+                  body();
                   out.line("__syncthreads();");
                 });
                 return;
               }
               out.line(std::string("const ") + (n ? "int" : "long") + " block = blockIdx.x;");
-              inside();
+              body();
             });
   s.texts.push_back(with_prelude(kernels, out.take()));
   s.launches.push_back(

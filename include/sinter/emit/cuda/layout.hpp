@@ -27,7 +27,7 @@ struct cuda_launch {
   ir::dim blocks;
   int threads = 0;
   int shared = 0;        ///< bytes of dynamic shared memory
-  series<bool> touches;  ///< per buffer of its kernels: the entry reads or writes it
+  series<bool> touches;  ///< per buffer, parameters before the table's: the entry reads or writes it
   std::size_t text = 0;  ///< the number of its source's text that has the entry
 };
 
@@ -45,9 +45,10 @@ struct cuda_table {
 struct cuda_source {
   series<std::string> texts;  ///< one an entry
   series<cuda_launch> launches;
-  ir::dim scratch;         ///< bytes of device memory, uninitialised
-  series<int> parameters;  ///< the buffers that are parameters, by number among all kernels', where there is a table
-  cuda_table table;        ///< of no numbers: there is none
+  ir::dim scratch;          ///< bytes of device memory, uninitialised
+  series<int> parameters;   ///< the buffers that are parameters, by number among all kernels', where there is a table
+  cuda_table table;         ///< of no numbers: there is none
+  std::size_t members = 1;  ///< kernels of one shape: each has as many blocks of a launch, and as much scratch memory
 };
 
 /// Largest grid.

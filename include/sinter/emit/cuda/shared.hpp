@@ -88,25 +88,8 @@ inline void print_member(writer& out, const cuda_printer& p, const shared_body& 
     });
   }
   out.line("const " + p.idx() + " block = shared_block - kin.n[" + number(b.from) + " + member];");
-  for (std::size_t n = 0; n < b.common.numbers.size(); ++n)
-    out.line("const " + p.idx() + " s" + std::to_string(b.common.first + static_cast<int>(n)) + " = kin.n[" +
-             number(b.from + (n + 1) * count) + " + member];");
-  for (std::size_t a = 0; a < b.common.apart.size(); ++a) {
-    const auto& buffer = b.common.code.buffers[static_cast<std::size_t>(b.common.apart[a])];
-    const std::string type = pointer_to(buffer), name = " p" + std::to_string(first + b.common.apart[a]);
-    const std::string at = "kin.p[" + number(b.at + a * count) + " + member]";
-    if (buffer.by_value) out.line(type + name + " = *(" + type + "*)&" + at + ";");
-    else out.line(type + " const" + name + " = (" + type + ")" + at + ";");
-  }
-}
-
-/// The bytes of a source's parameters with its table among them.
-inline std::int64_t bytes_with_table(const cuda_source& s, std::span<const kernel* const> kernels) {
-  int symbols = 0;
-  for (const auto* k : kernels) symbols = std::max(symbols, k->symbols);
-  const auto numbers = static_cast<std::int64_t>(s.table.numbers.size()) * s.table.number_bytes;
-  const std::size_t words = s.parameters.size() + s.table.buffers.size() + 1 + static_cast<std::size_t>(symbols);
-  return static_cast<std::int64_t>(8 * words) + (numbers + 7) / 8 * 8;
+  declare_member(out, b.common.code, count, b.from + count, static_cast<int>(b.common.numbers.size()), b.at,
+                 b.common.apart, first);
 }
 
 /// Kernels without reductions, each in blocks of its own.
@@ -141,7 +124,7 @@ inline void print_cuda_shared(cuda_source& s, writer& out, std::span<const kerne
     if (b.in_table() && needs_wide_index(b.common.code)) table.number_bytes = 8;
   }
   std::sort(s.parameters.begin(), s.parameters.end());
-  table.in_memory = !table.numbers.empty() && bytes_with_table(s, kernels) > t.parameter_bytes;
+  table.in_memory = !table.numbers.empty() && bytes_with_table(s, sizes_of(kernels, s)) > t.parameter_bytes;
   cuda_launch_of(s, out, kernels, kernel_entry, begin, threads, 0, [&] {
     dim passed = 0;
     out.line("const long shared_block = block;");
@@ -161,6 +144,23 @@ inline void print_cuda_shared(cuda_source& s, writer& out, std::span<const kerne
       passed += b.blocks[0];
     }
   });
+}
+
+/// A table of kernels of one shape: `members` of `common`.
+inline void make_table(cuda_source& s, const plan::common_kernel& common, std::span<const std::size_t> members,
+                       const cuda_target& t) {
+  const auto buffers = common.code.buffers.size();
+  s.members = members.size();
+  for (std::size_t b = 0; b < buffers; ++b)
+    if (std::find(common.apart.begin(), common.apart.end(), static_cast<int>(b)) == common.apart.end())
+      s.parameters.push_back(static_cast<int>(b));
+  for (const int b : common.apart)
+    for (std::size_t m = 0; m < members.size(); ++m) s.table.buffers.push_back(static_cast<int>(m * buffers) + b);
+  for (const auto& values : common.numbers)
+    for (const std::size_t m : members) s.table.numbers.push_back(values[m]);
+  if (common.numbers.empty()) s.table.numbers.push_back(0);  // a table has a number
+  if (needs_wide_index(common.code)) s.table.number_bytes = 8;
+  s.table.in_memory = bytes_with_table(s, common.first) > t.parameter_bytes;
 }
 
 }  // namespace sinter::engine::emit::detail

@@ -29,12 +29,21 @@ struct concat_op : linear, along_axis, with_axis, without_rounding {
       offset += to[e.axis()] * x->extents[e.axis()];
     }
   }
-  static value vjp(const site& s, std::size_t k, const value& ct) {
-    const shape extents = s.in(k).extents();
+  static series<value> vjps(const site& s, const series<char>& asked, const value& ct) {
     const auto axis = static_cast<std::size_t>(s.axis());
-    shape start(extents.size(), 0);
-    for (std::size_t j = 0; j < k; ++j) start[axis] += s.in(j).extents()[axis];
-    return slice(ct, extents, start, axes_t(extents.size(), 1));
+    series<value> out(asked.size());
+    shape start(s.n().extents.size(), 0);
+    for (std::size_t k = 0; k < asked.size(); ++k) {
+      const shape extents = s.in(k).extents();
+      if (asked[k]) out[k] = slice(ct, extents, start, axes_t(extents.size(), 1));
+      start[axis] += extents[axis];
+    }
+    return out;
+  }
+  static value vjp(const site& s, std::size_t k, const value& ct) {
+    series<char> asked(s.n().in.size(), 0);
+    asked[k] = 1;
+    return vjps(s, asked, ct)[k];
   }
 };
 

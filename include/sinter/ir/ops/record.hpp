@@ -178,6 +178,12 @@ concept record_of_op = requires(inference& f, const node& n, const evaluation& e
   { Op::rounding(e, out) } -> std::same_as<roundings>;
 };
 
+/// A record that says at once what all operands receive, where each in turn would take time that grows with their number.
+template <class Op>
+concept pulls_at_once = requires(const site& s, const series<char>& asked, const value& ct) {
+  { Op::vjps(s, asked, ct) } -> std::same_as<series<value>>;
+};
+
 /// What the records of several ops have in common.
 struct without_derivative {
   static value jvp(const site&, const tangents&) { return {}; }

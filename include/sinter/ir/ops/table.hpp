@@ -35,12 +35,15 @@ struct record {
   value (*vjp)(const site&, std::size_t, const value&);
   value (*batch)(const lane_site&);
   roundings (*rounding)(const evaluation&, const literal_array&);
+  series<value> (*vjps)(const site&, const series<char>& asked, const value&);  ///< null: vjp of each operand
 };
 
 template <class Op>
 constexpr record make_record() {
   static_assert(record_of_op<Op>, "the record of a structural op lacks a member; see record_of_op");
-  return {Op::infer, Op::text, Op::reference, Op::jvp, Op::vjp, Op::batch, Op::rounding};
+  record row{Op::infer, Op::text, Op::reference, Op::jvp, Op::vjp, Op::batch, Op::rounding, nullptr};
+  if constexpr (pulls_at_once<Op>) row.vjps = Op::vjps;
+  return row;
 }
 
 inline constexpr record records[] = {

@@ -168,18 +168,28 @@ inline cuda_plan plan_cuda(code& c, const ir::graph& g, const series<char>& copi
   return p;
 }
 
+/// True for a launch of kernels of one shape.
+inline bool is_team(const cuda_plan& p, const cuda_group& group) {
+  return group.count >= plan::least_alike && plan::shares_by_shape(p.kernels[group.first]);
+}
+
 /// Chooses what the matrix library does, and which of the other kernels share code.
 inline void choose_code(code& c, cuda_plan& p, const options& how) {
   const auto hints = hints_of(c.layout);
-  series<std::size_t> alike(p.kernels.size(), p.kernels.size());
+  series<std::size_t> alike(p.kernels.size(), p.kernels.size()), teams;
   for (cuda_group& group : p.groups) {
     const plan::kernel& first = p.kernels[group.first];
     if (first.is_opaque()) continue;
     group.fit = fit_for(group.of(p.kernels), hints, p.target);
     group.call = library_call(group.of(p.kernels), group.fit, hints, p.target, c.where.index, how);
     if (!group.call && group.count == 1 && first.symbols == 0) alike[group.first] = group.first;
+    for (std::size_t k = group.first; is_team(p, group) && k < group.first + group.count; ++k) {
+      p.kernels[k].fit = group.fit;
+      teams.push_back(k);
+    }
   }
   p.shared = plan::codes_of(p.kernels, alike, true);
+  plan::share_teams(p.shared, p.kernels, teams);
 }
 
 /// Takes over the source, which is that of group `from`.
@@ -214,15 +224,22 @@ inline void print_cuda(code& c, cuda_plan& p, const emit::cuda_target& target, c
         continue;
       }
       series<const plan::kernel*> parts;
+      series<std::size_t> members;
       if (group.count > 1 && first.is_product() && first.symbols > 0) {
         group.apart.resize(group.count);
         for (std::size_t k = 0; k < group.count; ++k) group.apart[k].first = group.first + k, group.apart[k].count = 1;
       }
-      for (std::size_t k = 0; k < group.count; ++k) {
-        p.kernels[group.first + k].fit = group.fit;
-        parts.push_back(&p.shared.printed(p.kernels, group.first + k));
+      for (std::size_t k = group.first; k < group.first + group.count; ++k) {
+        p.kernels[k].fit = group.fit;
+        members.push_back(p.shared.member[k]);
+        parts.push_back(&p.shared.printed(p.kernels, k));
       }
-      group.source = emit::cuda(parts, target);
+      if (is_team(p, group)) {
+        const auto& code = p.shared.codes[static_cast<std::size_t>(p.shared.code[group.first])];
+        group.source = emit::cuda(code, {members.data(), members.size()}, target);
+      } else {
+        group.source = emit::cuda(parts, target);
+      }
       own = std::move(group.source.texts);
     }
     if (!own.empty()) {
@@ -252,7 +269,7 @@ inline void assemble_group(cuda_assembly& to, const cuda_plan& p, const cuda_gro
     to.add_product(group, *call, how);
   } else if (module && fit == group.fit) {
     series<long> numbers;
-    p.shared.append_numbers(group.first, sizes, numbers);
+    if (group.count == 1) p.shared.append_numbers(group.first, sizes, numbers);
     to.add_launches(group, group.source, module, group.text, numbers);
   } else {
     const run::cache_folder_scope cached(how.cache_dir);

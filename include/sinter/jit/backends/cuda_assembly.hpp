@@ -70,7 +70,7 @@ inline plan::size_fit fit_for(std::span<const plan::kernel> kernels, std::span<c
     const plan::size_fit one = emit::fit_of(known);
     all.small = all.small && one.small;
     all.longest = std::max(all.longest, one.longest);
-    all.whole = all.whole || one.whole;  // at most one of them has rows
+    all.whole = all.whole || one.whole;  // where several have rows, these are as long
     all.narrow =
         all.narrow || (known.is_product() && is_narrow(plan::extents_of(known)) && is_small_product(known, {}, target));
   }

@@ -31,22 +31,35 @@ class costs {
   bool pays_to_store(node_id id, std::int64_t kernels) const {
     const double stored = static_cast<double>(bytes(id)) * static_cast<double>(1 + kernels);
     return static_cast<double>(kernels - 1) *
-               computing(id, stored / static_cast<double>(kernels - 1), target_.bytes_per_operation) >=
+               computing(id, stored / static_cast<double>(kernels - 1), {target_.bytes_per_operation}) >=
            stored;
+  }
+
+  /// True when a value that a kernel would compute `times` times for each element is better in memory, written once and read so often:
+  /// what computing it takes beside reads is more, by what another kernel takes at least.
+  bool pays_to_keep(node_id id, double times) const {
+    const double stored = static_cast<double>(bytes(id)) * (1 + times) + static_cast<double>(target_.kernel_bytes);
+    return (times - 1) * computing(id, stored / (times - 1), {target_.bytes_per_operation, 0, true}) >= stored;
   }
 
   /// True when computing a value reads at least twice its bytes.
   bool reads_several(node_id id) const {
     const auto enough = 2 * static_cast<double>(bytes(id));
-    return computing(id, enough, 0) >= enough;
+    return computing(id, enough, {0}) >= enough;
   }
 
   /// One thread walks a row, not many side by side.
   bool by_rows() const { return !target_.rows_over_threads; }
 
  private:
-  /// Computing a value from what is in memory, with so many bytes for an operation; what is beyond `enough` does not count.
-  double computing(node_id id, double enough, double per_operation) const {
+  /// What counts, in bytes: an operation, a byte that is read. By width, operations in f64 are two.
+  struct weights {
+    double operation = 0, read = 1;
+    bool by_width = false;
+  };
+
+  /// Computing a value from what is in memory; what is beyond `enough` does not count.
+  double computing(node_id id, double enough, weights each) const {
     double sum = 0;
     series<node_id> waiting{id}, met{id};
     seen_[id] = 1;
@@ -55,11 +68,11 @@ class costs {
       waiting.pop_back();
       const ir::node& v = g_[at];
       if (memory_.stored[at] && at != id) {
-        sum += static_cast<double>(bytes(at));
+        sum += each.read * static_cast<double>(bytes(at));
         continue;
       }
       if (ir::is_pointwise(v.code))
-        sum += (ir::is_expensive(v.code) ? 10 : 1) * per_operation *
+        sum += (ir::is_expensive(v.code) ? 10 : 1) * (each.by_width && size_of(v.type) == 8 ? 2 : 1) * each.operation *
                static_cast<double>(bytes(at) / static_cast<std::int64_t>(size_of(v.type)));
       for (auto in : v.in)
         if (!seen_[in]) {

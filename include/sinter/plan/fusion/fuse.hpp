@@ -77,6 +77,7 @@ class fusion {
       if (g_[id].code == ir::op::dot)
         for (auto operand : g_[id].in) store_operand(operand);
     for (auto id : distant_values(g_, live_, memory_, cost_)) store_node(id);
+    for (auto id : repeated_values(g_, live_, memory_, cost_)) store_node(id);
     read_from_base reads(g_, memory_, live_);
     for (auto id : live_)
       for (auto from_base : reads.of(id))
@@ -86,7 +87,7 @@ class fusion {
   }
 
   /// A read would look for its operand among so many.
-  bool joins_many(node_id id) const { return lowering_of(g_[id].code).part && g_[id].in.size() > most_joined; }
+  bool joins_many(node_id id) const { return lowering_of(g_[id].code).parts && g_[id].in.size() > most_joined; }
 
   void store_node(node_id id) {
     memory_.stored[id] = 1;

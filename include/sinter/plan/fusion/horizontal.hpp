@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <unordered_map>
 
 #include "../../base/sorted.hpp"
 #include "../kernel/target.hpp"
@@ -20,11 +21,29 @@ inline constexpr std::int64_t most_shared_blocks = 0x7fffffff, least_block_eleme
 /// So many kernels that are alike share one body, which finds their buffers and numbers in a table.
 inline constexpr std::size_t least_alike = 4;
 
+/// Elements of a kernel that is not pointwise, and terms of a product's element and of them all, at most, for which four or more of one
+/// shape share a launch: beyond, each is worth one, and a product the matrix library.
+inline constexpr std::int64_t most_team_elements = 256 << 10, most_team_terms = 256, most_team_products = 256 << 10;
+/// Elements of a row that is sorted in one launch.
+inline constexpr std::int64_t most_team_sorted = 2048;
+
 /// Elements in the traced call; the largest number for more than 63 bits.
 inline std::int64_t traced_elements(const kernel& k) {
   dim n = 1;
   for (const auto& a : k.axes) n *= a.extent.number().value_or(a.hint);
   return n.number().value_or(std::numeric_limits<std::int64_t>::max());
+}
+
+/// True for what shares launches with kernels of its shape alone: small reductions, products, scans, sorts and searches.
+SINTER_API bool shares_by_shape(const kernel& k) {
+  if (k.is_opaque() || k.replaces || k.has_effect) return false;
+  if (std::any_of(k.stores.begin(), k.stores.end(), [](const auto& s) { return s.accumulate; })) return false;
+  const std::int64_t n = traced_elements(k);
+  if (n > most_team_elements) return false;
+  if (k.is_product())
+    return k.symbols == 0 && k.products[0].terms <= most_team_terms && n * k.products[0].terms <= most_team_products;
+  if (k.is_sort()) return k.extent(role::row).number().value_or(most_team_sorted + 1) <= most_team_sorted;
+  return k.stands_alone() || std::any_of(k.body.begin(), k.body.end(), is_reduction);
 }
 
 namespace detail {
@@ -102,6 +121,23 @@ inline series<int> kins_of(const series<kernel>& kernels, const series<company>&
   return of;
 }
 
+/// Per kernel the first of its team, those of one level and shape that share launches: its own number where it has none.
+inline series<std::size_t> teams_of(const series<kernel>& kernels, const series<std::size_t>& level) {
+  std::unordered_map<std::string, series<std::size_t>> alike;
+  series<std::size_t> first(kernels.size());
+  for (std::size_t k = 0; k < kernels.size(); ++k) {
+    first[k] = k;
+    if (!shares_by_shape(kernels[k])) continue;
+    std::string form = shape_form_of(kernels[k], widest_vector(kernels[k]));
+    ir::detail::append(form, level[k]);
+    alike[std::move(form)].push_back(k);
+  }
+  for (const auto& found : alike)
+    if (found.second.size() >= least_alike)
+      for (const std::size_t k : found.second) first[k] = found.second[0];
+  return first;
+}
+
 /// A launch that more kernels may share.
 struct open_launch {
   std::size_t group = 0, bodies = 0, buffers = 0, instructions = 0;
@@ -132,8 +168,8 @@ struct open_launch {
 }  // namespace detail
 
 /// The kernels by number, in groups that run one after another; those of a group run at once, in one launch whose parameters take
-/// `most_bytes` at most, but for its table (emit/cuda/shared.hpp). Only pointwise kernels share a group: small ones, and any that
-/// are alike, have one axis and make results.
+/// `most_bytes` at most, but for its table (emit/cuda/shared.hpp). Pointwise kernels share a group where they are small, or are alike,
+/// have one axis and make results; others where they are small and of one shape (shares_by_shape).
 SINTER_API series<series<std::size_t>> horizontal(const series<kernel>& kernels, std::int64_t most_bytes = 4096) {
   const auto level = detail::levels_of(kernels);
   sorted_set<int> read;
@@ -147,6 +183,8 @@ SINTER_API series<series<std::size_t>> horizontal(const series<kernel>& kernels,
   series<std::size_t> order(kernels.size());
   for (std::size_t k = 0; k < order.size(); ++k) order[k] = k;
   sort_stably(order, [&](std::size_t a, std::size_t b) { return level[a] < level[b]; });
+  const auto team = detail::teams_of(kernels, level);
+  series<std::size_t> launch(kernels.size(), kernels.size());  // of a team, at its first
   series<series<std::size_t>> out;
   series<detail::open_launch> open;  // of one level
   std::size_t at = 0;
@@ -154,6 +192,12 @@ SINTER_API series<series<std::size_t>> horizontal(const series<kernel>& kernels,
     const kernel& c = kernels[k];
     if (level[k] != at) open.clear();
     at = level[k];
+    if (shares_by_shape(c)) {
+      std::size_t& where = launch[team[k]];
+      if (where == kernels.size()) where = out.size(), out.emplace_back();
+      out[where].push_back(k);
+      continue;
+    }
     const detail::kin* const its = own[k] < 0 ? nullptr : &kins[static_cast<std::size_t>(own[k])];
     const bool sized = std::all_of(c.axes.begin(), c.axes.end(), [](const axis& a) { return a.extent.is_number(); });
     if (!its && (with[k] != detail::company::any || !sized)) {

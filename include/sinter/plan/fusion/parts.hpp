@@ -132,6 +132,26 @@ SINTER_API shared_parts codes_of(const series<kernel>& kernels, const series<std
   return p;
 }
 
+/// Gives kernels of `teams`, which share launches with what has their shape, one code a shape, whatever their launches.
+SINTER_API void share_teams(shared_parts& p, const series<kernel>& kernels, const series<std::size_t>& teams) {
+  std::unordered_map<std::string, std::size_t> known;
+  series<series<std::size_t>> members;  // by shape
+  for (const std::size_t k : teams) {
+    const auto at = known.emplace(shape_form_of(kernels[k], detail::widest_vector(kernels[k])), members.size());
+    if (at.second) members.emplace_back();
+    members[at.first->second].push_back(k);
+  }
+  for (const auto& all : members) {
+    series<const kernel*> of;
+    for (const std::size_t k : all) {
+      p.code[k] = static_cast<int>(p.codes.size());
+      p.member[k] = of.size();
+      of.push_back(&kernels[k]);
+    }
+    p.codes.push_back(in_common({of.data(), of.size()}));
+  }
+}
+
 /// The same with steps, which a host runs one behind the other.
 SINTER_API shared_parts parts_of(const series<kernel>& kernels, const series<std::size_t>& alike) {
   shared_parts p = codes_of(kernels, alike, false);

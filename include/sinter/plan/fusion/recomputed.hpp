@@ -109,7 +109,7 @@ class recomputed {
   bool walk(node_id id) {
     const ir::node& v = g_[id];
     const auto maps = std::exchange(reads_[id].maps, {});
-    if (lowering_of(v.code).part) computed_ += static_cast<std::int64_t>(maps.size());  // asks where it is
+    if (lowering_of(v.code).parts) computed_ += static_cast<std::int64_t>(maps.size());  // asks where it is
     if (ir::is_pointwise(v.code) || v.code == ir::op::gather)
       if (!count(id, static_cast<std::int64_t>(maps.size()))) return false;
     for (const auto& m : maps) {
@@ -131,8 +131,9 @@ class recomputed {
   void view(node_id id, const index_map& m) {
     const ir::node& v = g_[id];
     if (v.code == ir::op::reshape) return read(v.in[0], id, reshaped(v, m));
-    if (const auto part = lowering_of(v.code).part) {
-      for (std::size_t k = 0; k < v.in.size(); ++k) read(v.in[k], id, {m.base, part(g_, id, k, m.at, axes_of(m))});
+    if (const auto parts = lowering_of(v.code).parts) {
+      auto below = parts(g_, id, m.at, axes_of(m));
+      for (std::size_t k = 0; k < v.in.size(); ++k) read(v.in[k], id, {m.base, std::move(below[k])});
       return;
     }
     if (const auto through = lowering_of(v.code).through)
@@ -174,7 +175,7 @@ class recomputed {
       const reads& x = reads_[at];
       const op_lowering& by = lowering_of(g_[x.by].code);
       const bool pointwise = ir::is_pointwise(g_[x.by].code),
-                 moves = by.through || (by.part && g_[x.by].in.size() == 1);
+                 moves = by.through || (by.parts && g_[x.by].in.size() == 1);
       if (x.by_several || !(pointwise || moves) || reads_[x.by].many != x.many || elements(x.by) > most) return id;
       at = x.by;
       if (pointwise) id = at;

@@ -113,4 +113,35 @@ inline series<node_id> distant_values(const ir::graph& g, const series<node_id>&
   return found;
 }
 
+/// How often a kernel that reads a broadcast computes each element of its operand: not once a row, but at each of its elements where the
+/// operand runs along a later axis than one that is broadcast.
+inline double repeats_of(const ir::graph& g, const ir::node& broadcast, const memory_map& memory) {
+  const ir::shape& in = g[broadcast.in[0]].extents;
+  std::size_t last = in.size();
+  while (last > 0 && in[last - 1].is(1)) --last;
+  double times = 1;
+  for (std::size_t d = 0; d < last; ++d)
+    if (in[d].is(1)) times *= static_cast<double>(broadcast.extents[d].evaluate(memory.hints));
+  return times;
+}
+
+/// Costly values that kernels would compute again for each copy of a broadcast, as the angles of places for every head: topmost first.
+inline series<node_id> repeated_values(const ir::graph& g, const series<node_id>& live, const memory_map& memory,
+                                       const costs& cost) {
+  series<double> times(g.size(), 0);  // that an element is computed in one kernel
+  series<node_id> found;
+  for (std::size_t n = live.size(); n-- > 0;) {
+    const node_id id = live[n];
+    const ir::node& v = g[id];
+    double here = memory.stored[id] ? 1 : times[id];
+    if (here >= 2 && ir::is_pointwise(v.code) && !v.in.empty() && cost.pays_to_keep(id, here)) {
+      found.push_back(id);
+      here = 1;
+    }
+    if (v.code == ir::op::broadcast) here *= repeats_of(g, v, memory);
+    for (const node_id in : v.in) times[in] = std::max(times[in], here);
+  }
+  return found;
+}
+
 }  // namespace sinter::engine::plan::detail

@@ -18,11 +18,12 @@ struct target {
   std::size_t most_row_sums = std::numeric_limits<std::size_t>::max();
   std::int64_t parameter_bytes = std::numeric_limits<std::int64_t>::max();  ///< what a launch's parameters may take
   double bytes_per_operation =
-      0.4;                  ///< what memory moves while one is done on an element; a costly one takes ten times that
-  int multiprocessors = 0;  ///< that share out tiles of products
-  bool blas = false;        ///< products that a BLAS call can express, with what may follow them, become one
-  bool tf32 = false;        ///< products of f32 may round their operands, and matrix units do them
-  bool overlap = false;     ///< kernels that do not wait for one another run side by side
+      0.4;  ///< what memory moves while one is done on an element; a costly one takes ten times that
+  std::int64_t kernel_bytes = 16 << 10;  ///< what memory moves while a kernel begins and ends
+  int multiprocessors = 0;               ///< that share out tiles of products
+  bool blas = false;     ///< products that a BLAS call can express, with what may follow them, become one
+  bool tf32 = false;     ///< products of f32 may round their operands, and matrix units do them
+  bool overlap = false;  ///< kernels that do not wait for one another run side by side
 };
 
 /// What differs among GPUs, and among options for one.
@@ -42,6 +43,7 @@ constexpr target gpu_target(gpu_facts f = {}) {
           .most_arrays = 16,
           .most_row_sums = 8,
           .parameter_bytes = f.parameter_bytes,
+          .kernel_bytes = 4 << 20,
           .multiprocessors = f.multiprocessors,
           .blas = f.blas,
           .tf32 = f.tf32,

@@ -28,8 +28,8 @@ struct op_lowering {
   int (*value)(lowering& l, node_id id, const coordinates& at);
   /// Of a view: its operand's coordinates, over axes that may extend the kernel's. Else null.
   coordinates (*through)(lowering& l, node_id id, const coordinates& at, const series<dim>& axes);
-  /// Of an op that is one operand or another, each within a range: the coordinates of operand `k`. Else null.
-  coordinates (*part)(const ir::graph& g, node_id id, std::size_t k, const coordinates& at, std::size_t axes);
+  /// Of an op that is one operand or another, each within a range: the coordinates of each operand. Else null.
+  series<coordinates> (*parts)(const ir::graph& g, node_id id, const coordinates& at, std::size_t axes);
 };
 
 /// The row of an op. (ops/table.hpp)

@@ -17,26 +17,32 @@ struct concat_op : inlined<concat_op> {
       out.push_back(std::move(r));
     }
   }
-  static coordinates part(const ir::graph& g, node_id id, std::size_t k, const coordinates& at, std::size_t axes) {
+  static series<coordinates> parts(const ir::graph& g, node_id id, const coordinates& at, std::size_t axes) {
     const auto axis = static_cast<std::size_t>(g[id].attr.ints[0]);
+    series<coordinates> out;
     dim start = 0;
-    for (std::size_t j = 0; j < k; ++j) start += g[g[id].in[j]].extents[axis];
-    coordinates below = at;
-    below[axis] = below[axis] + constant_coordinate(dim(0) - start, axes);
-    return below;
+    for (const node_id in : g[id].in) {
+      out.push_back(at);
+      affine& c = out.back()[axis];
+      c = c + constant_coordinate(dim(0) - start, axes);
+      start += g[in].extents[axis];
+    }
+    return out;
   }
-  static int value(lowering& l, node_id id, const coordinates& at) { return from(l, id, 0, at); }
+  static int value(lowering& l, node_id id, const coordinates& at) {
+    auto below = parts(l.graph(), id, at, l.n());
+    return from(l, id, 0, below);
+  }
 
  private:
   /// The operand that has the position, of those from k on.
-  static int from(lowering& l, node_id id, std::size_t k, const coordinates& at) {
+  static int from(lowering& l, node_id id, std::size_t k, series<coordinates>& below) {
     const ir::node& v = l.graph()[id];
     const auto axis = static_cast<std::size_t>(v.attr.ints[0]);
-    coordinates below = part(l.graph(), id, k, at, l.n());
-    const range mine{below[axis], l.graph()[v.in[k]].extents[axis]};
+    const range mine{below[k][axis], l.graph()[v.in[k]].extents[axis]};
     return l.where(
-        id, {mine}, k + 1 == v.in.size(), [&] { return l.value_at(v.in[k], std::move(below)); },
-        [&] { return k + 1 < v.in.size() ? from(l, id, k + 1, at) : shared_literal(l.code(), v.type, {}); });
+        id, {mine}, k + 1 == v.in.size(), [&] { return l.value_at(v.in[k], std::move(below[k])); },
+        [&] { return k + 1 < v.in.size() ? from(l, id, k + 1, below) : shared_literal(l.code(), v.type, {}); });
   }
 };
 

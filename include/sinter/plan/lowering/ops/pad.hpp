@@ -39,15 +39,15 @@ struct pad_op : inlined<pad_op> {
       }
     out.push_back(std::move(middle));
   }
-  static coordinates part(const ir::graph& g, node_id id, std::size_t, const coordinates& at, std::size_t axes) {
+  static series<coordinates> parts(const ir::graph& g, node_id id, const coordinates& at, std::size_t axes) {
     coordinates below = at;
     for (std::size_t d = 0; d < at.size(); ++d)
       below[d] = below[d] + constant_coordinate(dim(0) - g[id].attr.dims[d], axes);
-    return below;
+    return {below};
   }
   static int value(lowering& l, node_id id, const coordinates& at) {
     const ir::node& v = l.graph()[id];
-    const coordinates below = part(l.graph(), id, 0, at, l.n());
+    const coordinates below = parts(l.graph(), id, at, l.n())[0];
     series<range> ranges;
     for (std::size_t d = 0; d < at.size(); ++d)
       if (!v.attr.dims[d].is(0) || !v.attr.dims[at.size() + d].is(0))

@@ -35,7 +35,7 @@ concept is_view_lowering = requires(lowering& l, node_id id, const coordinates& 
 
 template <class Op>
 concept is_of_parts = requires(const ir::graph& g, node_id id, const coordinates& at) {
-  Op::part(g, id, std::size_t{}, at, std::size_t{});
+  Op::parts(g, id, at, std::size_t{});
 };
 
 template <class Op, bool View>
@@ -43,7 +43,7 @@ constexpr op_lowering make_lowering() {
   static_assert(View == is_view_lowering<Op>, "a view in ops.def has a lowering with through(), and only a view");
   op_lowering row{Op::stored, Op::roots, Op::place, Op::root_value, Op::value, nullptr, nullptr};
   if constexpr (View) row.through = Op::through;
-  if constexpr (is_of_parts<Op>) row.part = Op::part;
+  if constexpr (is_of_parts<Op>) row.parts = Op::parts;
   return row;
 }
 
