@@ -102,6 +102,8 @@ SINTER_API source cpu(const kernel& k) {
         if (k.columns) return void(result.scratch = column_printer(k, out).print());
         result.scratch = k.is_product() ? product_printer(k, out).print() : nest_printer(k, out).print();
       });
+  if (!k.is_product())
+    result.scratch.parallel = k.is_sort() || out.text().find("#pragma omp parallel") != std::string::npos;
   const std::string widest = std::to_string(detail::widest(k));
   std::string text = "// " + comment(k.label) + "\n#if defined(__AVX512F__)\n#define SINTER_W (64 / " + widest +
                      ")\n#elif defined(__AVX2__)\n#define SINTER_W " + (widest == "8" ? "4" : "8") +
