@@ -29,7 +29,7 @@ inline const series<piece>& pieces() {
       {prelude_core, {}},
       {prelude_memory, {}},
       {prelude_guards, {"cuts", "load_where", "load_where_apart", "load_at_where", "within"}},
-      {prelude_threads, {"part_of", "gemm"}},
+      {prelude_threads, {"part_of", "gemm", "shares"}},
       {prelude_fold,
        {"fold_add", "fold_mul", "fold_maximum", "fold_minimum", "fold_bit_or", "fold_bit_and", "gemm", "take_extreme",
         "square_as", "total_squares"}},

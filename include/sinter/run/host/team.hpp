@@ -91,7 +91,9 @@ class fitting_team {
   }
 
  private:
-  static std::int64_t now() { return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1); }
+  static std::int64_t now() {
+    return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+  }
   inline static thread_local team_size team_;
   int all_ = 1, size_ = 1;
   std::int64_t begin_ = 0;
