@@ -106,7 +106,7 @@ EAGER = r"(loops|front/eager)/\w*\.hpp$|front/(evaluate/handle|functions/matmul)
 
 # Text that belongs to some rooms only: what, pattern, files where it may stand.
 ROOMS = [
-    ("OpenMP", re.compile(r"#\s*pragma\s+omp|_Pragma\(\s*\"omp"), re.compile("emit/|" + EAGER)),
+    ("OpenMP", re.compile(r"#\s*pragma\s+omp|_Pragma\(\s*\"omp"), re.compile(r"emit/|run/host/team\.hpp$|" + EAGER)),
     ("vector code", re.compile(r"\bxsimd\b"), re.compile("emit/|" + EAGER)),
     ("GPU code", re.compile(r"__global__|__device__|__shared__"), re.compile(r"emit/")),
     ("a call of the operating system",

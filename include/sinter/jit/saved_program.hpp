@@ -165,7 +165,7 @@ void walk_steps(Bytes& a, run::sequence& s) {
   walk_list(a, s.intermediates);
   a(s.scratch_bytes);
   walk_list(a, s.steps, [&](run::step& one) {
-    a(one.label), a(one.scratch), a(one.threads), a(one.of_thread), a(one.members);
+    a(one.label), a(one.scratch), a(one.threads), a(one.of_thread), a(one.parallel), a(one.members);
     walk_list(a, one.operands);
     walk_list(a, one.numbers);
   });

@@ -11,22 +11,31 @@ namespace sinter::engine::emit {
 /// does not grow with the number of addends. Known rows and numbers of rows that are not much longer need none.
 inline constexpr std::int64_t fold_vectors = 128, most_unfolded = 16 << 10, fold_rows = 32, fold_elements = 2048;
 
-/// Elements, weighted by cost, below which a kernel stays on one thread.
-inline constexpr std::int64_t parallel_work = 32 << 10;
+/// A kernel runs on all threads where each, or each of eight, has so much work, in units of 0.15 ns: a region takes some microseconds.
+inline constexpr std::int64_t thread_work = 32 << 10;
+
+/// What an element costs, in units of 0.15 ns: a load, a store and two operations are one.
+inline std::int64_t element_cost(const kernel& k) {
+  std::int64_t quarters = static_cast<std::int64_t>(k.stores.size());
+  for (const auto& i : k.body) {
+    const bool searches = i.kind == kind::sort || i.kind == kind::search;
+    const bool costly = i.kind == kind::compute && ir::is_expensive(i.code);
+    quarters += searches ? 64 : costly ? 16 : i.kind == kind::load || i.kind == kind::compute ? 1 : 0;
+  }
+  return std::max<std::int64_t>(1, quarters / 4);
+}
 
 /// The pragma for a kernel's outermost loop; empty when its work is known to be too little for several threads.
 SINTER_API std::string omp_for(const kernel& k, const std::string& directive = "parallel for schedule(static)") {
   ir::dim total = 1;
   for (const auto& a : k.axes) total *= a.extent;
-  std::int64_t weight = 1;
-  for (const auto& i : k.body) {
-    if (i.kind == kind::compute && ir::is_expensive(i.code)) weight += 4;
-    if (i.kind == kind::sort || i.kind == kind::search) weight += 16;
-  }
+  const std::int64_t cost = element_cost(k);
   const std::string pragma = "#pragma omp " + directive;
-  if (const auto n = total.number()) return *n <= (parallel_work - 1) / weight ? "" : pragma;
-  return pragma + " if ((" + total.text() + ")*" + std::to_string(weight) + " >= " + std::to_string(parallel_work) +
-         ")";
+  if (const auto n = total.number()) {
+    if (*n <= (2 * thread_work - 1) / cost) return "";
+    if (*n > 8 * thread_work / cost) return pragma;
+  }
+  return pragma + " if (shares((" + total.text() + ")*" + std::to_string(cost) + "))";
 }
 
 /// The functions that a kernel of many costly operations calls, of vectors and of scalars; "" for others.

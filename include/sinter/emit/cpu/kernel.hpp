@@ -29,7 +29,7 @@ inline const series<piece>& pieces() {
       {prelude_core, {}},
       {prelude_memory, {}},
       {prelude_guards, {"cuts", "load_where", "load_where_apart", "load_at_where", "within"}},
-      {prelude_threads, {"part_of", "gemm"}},
+      {prelude_threads, {"part_of", "gemm", "shares"}},
       {prelude_fold,
        {"fold_add", "fold_mul", "fold_maximum", "fold_minimum", "fold_bit_or", "fold_bit_and", "gemm", "take_extreme",
         "square_as", "total_squares"}},
@@ -102,6 +102,8 @@ SINTER_API source cpu(const kernel& k) {
         if (k.columns) return void(result.scratch = column_printer(k, out).print());
         result.scratch = k.is_product() ? product_printer(k, out).print() : nest_printer(k, out).print();
       });
+  if (!k.is_product())
+    result.scratch.parallel = k.is_sort() || out.text().find("#pragma omp parallel") != std::string::npos;
   const std::string widest = std::to_string(detail::widest(k));
   std::string text = "// " + comment(k.label) + "\n#if defined(__AVX512F__)\n#define SINTER_W (64 / " + widest +
                      ")\n#elif defined(__AVX2__)\n#define SINTER_W " + (widest == "8" ? "4" : "8") +

@@ -30,6 +30,7 @@ struct scratch_use {
   series<bounded> blocks;  ///< of a thread
   series<bounded> behind;  ///< what tasks share behind the parts of all threads
   ir::dim tasks = 1;       ///< no more threads than these have something to do
+  bool parallel = false;   ///< the kernel may run on several threads
 
   bool by_thread() const { return !sums.is(0) || !kept.is(0) || !blocks.empty() || !behind.empty(); }
   std::int64_t of_thread(std::span<const std::int64_t> sizes) const {

@@ -34,6 +34,8 @@ class product_printer {
     const bool small = (extent_of(m_) * extent_of(n_) * extent_of(ks_)).number().value_or(most_alone) < most_alone;
     const bool over_loops = loops >= 16 || (loops >= 4 && small);
     plan_memory(over_loops);
+    const std::int64_t least_shared = over_loops ? 1 << 20 : 1 << 18;
+    memory_.parallel = work().number().value_or(least_shared) >= least_shared;
     const std::string a_row = walk(p_.a.at, m_, "am"), a_column = walk(p_.a.at, ks_, "ak");
     const std::string b_row = walk(p_.b.at, ks_, "bk"), b_column = walk(p_.b.at, n_, "bn");
     const std::string shared = memory_.shared.text();

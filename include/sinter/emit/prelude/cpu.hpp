@@ -542,13 +542,21 @@ template <int N> struct cuts {
 }  // namespace sx
 )prelude";
 
-/// Each thread's part of a kernel's scratch memory, which begins with how many there are and the bytes of each.
+/// Whether the threads share work (body.hpp: thread_work), and each thread's part of a kernel's scratch memory, which begins with how many there are and the bytes of each.
 inline constexpr std::string_view prelude_threads = R"prelude(
 #ifdef _OPENMP
 extern "C" int omp_get_max_threads();
 extern "C" int omp_get_thread_num();
 #endif
 namespace sx {
+SX bool shares(long work) {
+#ifdef _OPENMP
+  const int most = omp_get_max_threads();
+  return most > 1 && work >= 32768l * (most < 8 ? most : 8);
+#else
+  return false;
+#endif
+}
 SX int threads_of(const char* scratch) {
   const long parts = *(const long*)scratch;
 #ifdef _OPENMP

@@ -512,7 +512,7 @@ template <class S, bool Streams = false, bool Turned = false, class M, class N, 
   if (whole_a || whole_b) {
     S *const pa = (S*)memory.whole, *const pb = pa + (whole_a ? rounded_up(a_size, 64) : 0);
     const long a_panels = whole_a ? (m + Z::MR - 1) / Z::MR : 0, ta = (a_panels + 7) / 8, b_panels = whole_b ? (n + Z::NR - 1) / Z::NR : 0;
-    each_block<may_thread>(ta + (b_panels + 1) / 2, threads, [&](long t) {
+    each_block<may_thread>(ta + (b_panels + 1) / 2, (whole_a ? a_size : 0) + (whole_b ? b_size : 0) >= 1 << 16 ? threads : 1, [&](long t) {
       if (t < ta)
         for (long i = 8 * t * Z::MR; i < m && i < 8 * (t + 1) * Z::MR; i += Z::MR) pack(pa + i * k, a.p, a.row, a.column, i, m - i < Z::MR ? m - i : Z::MR, Z::MR, 0, k);
       else

@@ -142,7 +142,7 @@ void multiply_packed(const Acc* a, const Acc* b, const matrix<Acc>& c, std::int6
   const auto& kernel = tile<Acc>::best();
   const std::int64_t group = 4 * kernel.cols;  // columns per task: a few b panels against one block of rows
   const std::int64_t row_tasks = panels(c.rows, row_block), col_tasks = panels(c.cols, group);
-  const bool large = c.rows * c.cols * depth > 1 << 17;
+  const bool large = c.rows * c.cols * depth > 1 << 19;
   (void)large;
 #pragma omp parallel for schedule(dynamic) collapse(2) if (large)
   for (std::int64_t rt = 0; rt < row_tasks; ++rt) {
@@ -176,7 +176,7 @@ void blocked(const matrix<const T>& a, const matrix<const T>& b, const matrix<Ac
   const std::int64_t a_panels = panels(a.rows, tile_rows);
   const auto packed_a = scratch<Acc>(a_panels * tile_rows * depth_max);
   const auto packed_b = scratch<Acc>(panels(cols_max, width) * width * depth_max);
-  const bool large = a.rows * a.cols > 1 << 14 || b.rows * b.cols > 1 << 14;
+  const bool large = a.rows * a.cols > 1 << 16 || b.rows * b.cols > 1 << 16;
   (void)large;
   for (std::int64_t k = 0; k < a.cols; k += depth_block) {
     const std::int64_t depth = std::min(depth_block, a.cols - k);
@@ -199,7 +199,7 @@ void blocked(const matrix<const T>& a, const matrix<const T>& b, const matrix<Ac
 template <class Acc, class T, class Set = simd::instruction_set>
 void few_rows(const matrix<const T>& a, const matrix<const T>& b, const matrix<Acc>& c) {
   constexpr std::int64_t width = 64, depth = 1024;
-  const bool dots = b.row_stride == 1 && b.col_stride != 1, large = b.rows * b.cols > 1 << 14;
+  const bool dots = b.row_stride == 1 && b.col_stride != 1, large = b.rows * b.cols > 1 << 17;
   const std::int64_t blocks = panels(c.cols, width);
   (void)large;
 #pragma omp parallel for collapse(2) if (large)

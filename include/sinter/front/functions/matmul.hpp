@@ -26,7 +26,7 @@ handle eager_dot(const handle& a, const handle& b, int batch, int inner, locatio
   const std::int64_t rows = left.extents[batch], cols = right.extents[batch + 1], depth = left.extents[batch + 1];
   const std::int64_t products = op_shapes::part(shape, 0, batch).numel();
   T* const to = reinterpret_cast<T*>(out.data);
-  const bool small = products > 1 && rows * cols * depth < 1 << 18 && products * rows * cols * depth > 1 << 15;
+  const bool small = products > 1 && rows * cols * depth < 1 << 18 && products * rows * cols * depth > 1 << 17;
   (void)small;
   // Small products run side by side, each on one thread.
 #pragma omp parallel for if (small)

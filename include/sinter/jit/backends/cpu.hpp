@@ -117,6 +117,7 @@ inline run::sequence assemble_cpu(const cpu_plan& p, std::span<const run::built>
       const emit::scratch_use& memory = p.sources[k].scratch;
       const std::span<const std::int64_t> own =
           s.numbers.empty() ? sizes : std::span(s.numbers.data(), s.numbers.size());
+      s.parallel = memory.parallel;
       s.threads = static_cast<long>(memory.threads(own, run::most_threads()));
       s.of_thread = static_cast<long>(memory.of_thread(own));
       most = std::max(most, memory.bytes(own, run::most_threads()));

@@ -16,6 +16,7 @@
 #include "buffer.hpp"
 #include "forked.hpp"
 #include "module.hpp"
+#include "team.hpp"
 
 namespace sinter::engine::run {
 
@@ -51,6 +52,7 @@ struct step {
   series<long> numbers;             ///< of each member, in place of the call's sizes; none: these
   std::int64_t scratch = 0;         ///< offset of the kernel's own scratch
   long threads = 0, of_thread = 0;  ///< not 0: as many have a part of it, of so many bytes; it begins with both
+  bool parallel = false;            ///< the kernel may run on several threads
   std::string label;                ///< the ops in it
 };
 
@@ -85,6 +87,7 @@ inline void execute_in(const sequence& s, std::span<void* const> given, char* ba
       step.call->run(table.data(), base + step.scratch, sizes);
       continue;
     }
+    const fitting_team team(step.parallel);
     const long* numbers = step.numbers.empty() ? sizes : step.numbers.data();
     step.entry(table.data(), base + step.scratch, numbers);
     for (std::size_t m = 1; m < step.members; ++m) {
