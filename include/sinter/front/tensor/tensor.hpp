@@ -12,6 +12,7 @@
 #include "../../base/storage.hpp"
 #include "../../engine/engine.hpp"
 #include "../../ir/node.hpp"
+#include "../shapes/names.hpp"
 #include "../shapes/shape_rules.hpp"
 #include "braces.hpp"
 #include "fitting.hpp"
