@@ -59,10 +59,11 @@ def name_of(declaration):
 def functions(text):
     """(line, name, the comment above it or None, its code) of the public functions."""
     found = []
-    body = ""
+    body, continued = "", False
     stack, depth = [], 0  # (namespace, its depth), and how many brackets are open
-    comment, start, pending = "", 0, ""
+    comment, start, pending, macro = "", 0, "", False
     for number, line in enumerate(text.splitlines(), 1):
+        macro, continued = continued, line.endswith("\\")
         code = without_text(line)
         opened = NAMESPACE.match(line)
         level = stack[-1][1] if stack else 0
@@ -82,7 +83,7 @@ def functions(text):
             elif not line.strip() or line.startswith("#"):
                 if not pending:
                     comment = ""
-            elif not line.endswith("\\"):
+            elif not macro and not line.endswith("\\"):
                 if not pending:
                     start = number
                 pending += " " + code
@@ -140,7 +141,7 @@ def self_test():
             "/// Told.\ntemplate <class X, int... A>\nauto told(const X& x, axis_t<A...> = {}) {\n  if (x) { return 1; }\n  return 2;\n}\n"
             "template <class X>\nauto told(const X& x) {\n  return x;\n}\n\n"
             "template <class X>\nrequires(!element<X>) auto untold(const X& x,\n            int y) {\n  return x;\n}\n"
-            "struct s {\n  void member(int) {}\n};\nusing f = int (*)(int);\ninline constexpr int n = detail::hidden(1);\nint plain(int x);\n}\n"
+            "struct s {\n  void member(int) {}\n};\nusing f = int (*)(int);\ninline constexpr int n = detail::hidden(1);\n#define MADE \\\n  int made(int) { return 1; }\nint plain(int x);\n}\n"
             "namespace sinter::nn {\nnamespace detail {\nint two(int);\n}\ninline int three(int x) { return x; }\n}\n")
     got = [name for _, name in uncommented(text)]
     if got != ["untold", "plain", "three"]:
