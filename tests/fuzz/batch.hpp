@@ -7,6 +7,7 @@
 #include <sinter/run/build/build.hpp>
 #include <sinter/run/host/program.hpp>
 #include <stdexcept>
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -79,7 +80,10 @@ class batch {
       auto& mine = texts_[width];
       auto& chunk = mine.empty() || mine.back().kernels >= most_ ? mine.emplace_back() : mine.back();
       place_.push_back({width, mine.size() - 1, "kernel_" + std::to_string(place_.size())});
-      chunk.body += "extern \"C\" void " + place_.back().name + "(" + s.text.substr(at + head.size());
+      // A kernel's own functions stand in a namespace with it: those of others have the same names.
+      const auto own = std::min(prelude.find("static __attribute__((noinline)) "), prelude.size());
+      chunk.body += "namespace of_" + place_.back().name + " {\n" + prelude.substr(own) + "extern \"C\" void " +
+                    place_.back().name + "(" + s.text.substr(at + head.size()) + "\n}\n";
       ++chunk.kernels;
     }
     return first;
