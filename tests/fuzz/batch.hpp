@@ -81,7 +81,9 @@ class batch {
       auto& chunk = mine.empty() || mine.back().kernels >= most_ ? mine.emplace_back() : mine.back();
       place_.push_back({width, mine.size() - 1, "kernel_" + std::to_string(place_.size())});
       // A kernel's own functions stand in a namespace with it: those of others have the same names.
-      const auto own = std::min(prelude.find("static __attribute__((noinline)) "), prelude.size());
+      const std::string end = "}  // namespace sx\n";
+      const auto last = prelude.rfind(end);
+      const auto own = last == std::string::npos ? prelude.size() : last + end.size();
       chunk.body += "namespace of_" + place_.back().name + " {\n" + prelude.substr(own) + "extern \"C\" void " +
                     place_.back().name + "(" + s.text.substr(at + head.size()) + "\n}\n";
       ++chunk.kernels;
