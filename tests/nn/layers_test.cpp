@@ -1,9 +1,11 @@
 // Layers against loops over plain numbers, eagerly and by the reference backend; dropout; initialisers; what they refuse.
 #include <sinter/sinter.hpp>
 
+#include <sinter/io.hpp>
 #include <sinter/nn.hpp>
 
 #include "../close.hpp"
+#include "../scratch_folder.hpp"
 
 using namespace sinter;
 
@@ -222,6 +224,11 @@ TEST_CASE("the state of a model: the statistics of all its norms by their paths,
     s = after;
   }
   CHECK(compiled.specialisations() == 2);
+  const scratch_folder here;
+  io::save(here.path + "/state.safetensors", s);
+  statistics loaded = nn::state(p);
+  io::load(here.path + "/state.safetensors", loaded);
+  check_statistics(loaded, s);
   CHECK(nn::state(nn::identity{}).empty());
   CHECK(nn::state(p.first).at("").mean.to_vector() == doubles{0, 0});
   CHECK(nn::state(std::vector{nn::batch_norm<float>::init(3)}).at("0").variance(2) == 1.f);

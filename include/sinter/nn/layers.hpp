@@ -117,11 +117,22 @@ struct identity {
 
 namespace detail {
 /// Whether a layer is called with a pass beside x.
-template <class Layer, class X, class T>
+template <class Layer, class X, class Pass>
 constexpr bool takes_pass() {
-  if constexpr (!std::is_invocable_v<const Layer&, const X&, const pass<T>&>) return false;
-  else
-    return !std::is_same_v<std::invoke_result_t<const Layer&, const X&, const pass<T>&>, sinter::detail::wrong_call<>>;
+  if constexpr (!std::is_invocable_v<const Layer&, const X&, const Pass&>) return false;
+  else return !std::is_same_v<std::invoke_result_t<const Layer&, const X&, const Pass&>, sinter::detail::wrong_call<>>;
+}
+/// layer(x), with the pass, if there is one, and the place of the call where it takes them.
+template <class Layer, class X, class... Pass>
+auto applied(const Layer& layer, const X& x, location at, const Pass&... run) {
+  if constexpr ((... || takes_pass<Layer, X, Pass>())) {
+    if constexpr (requires { layer(x, run..., at); }) return layer(x, run..., at);
+    else return layer(x, run...);
+  } else if constexpr (requires { layer(x, at); }) {
+    return layer(x, at);
+  } else {
+    return layer(x);
+  }
 }
 }  // namespace detail
 
@@ -137,28 +148,14 @@ struct sequential {
   }
   template <class X, class T>
   auto operator()(const X& x, const pass<T>& run, location at = location::current()) const {
-    return passed<0>(x, run, at);
+    return after<0>(x, at, run);
   }
 
  private:
-  template <std::size_t I, class X>
-  auto after(const X& x, location at) const {
+  template <std::size_t I, class X, class... Pass>
+  auto after(const X& x, location at, const Pass&... run) const {
     if constexpr (I == sizeof...(Layer)) return x;
-    else if constexpr (requires { std::get<I>(layers)(x, at); }) return after<I + 1>(std::get<I>(layers)(x, at), at);
-    else return after<I + 1>(std::get<I>(layers)(x), at);
-  }
-  template <std::size_t I, class X, class T>
-  auto passed(const X& x, const pass<T>& run, location at) const {
-    if constexpr (I == sizeof...(Layer)) return x;
-    else if constexpr (!detail::takes_pass<std::tuple_element_t<I, std::tuple<Layer...>>, X, T>()) {
-      const auto one = [&](const auto& layer) {
-        if constexpr (requires { layer(x, at); }) return layer(x, at);
-        else return layer(x);
-      };
-      return passed<I + 1>(one(std::get<I>(layers)), run, at);
-    } else if constexpr (requires { std::get<I>(layers)(x, run, at); })
-      return passed<I + 1>(std::get<I>(layers)(x, run, at), run, at);
-    else return passed<I + 1>(std::get<I>(layers)(x, run), run, at);
+    else return after<I + 1>(detail::applied(std::get<I>(layers), x, at, run...), at, run...);
   }
 };
 

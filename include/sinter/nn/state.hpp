@@ -11,7 +11,8 @@
 
 namespace sinter::nn {
 
-/// The running statistics of a model by the paths of its norms, "blocks.0.n1": a tree to pass, return and save. `state` makes it.
+/// The running statistics of a model by the paths of its norms, "blocks.0.n1": a tree to pass, return and save. `state` makes it, and
+/// io::load(path, s) fills it.
 template <class T>
 using running_statistics = std::map<std::string, batch_statistics<T>>;
 
