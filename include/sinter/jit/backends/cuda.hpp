@@ -169,27 +169,28 @@ inline cuda_plan plan_cuda(code& c, const ir::graph& g, const series<char>& copi
 }
 
 /// True for a launch of kernels of one shape.
-inline bool is_team(const cuda_plan& p, const cuda_group& group) {
+inline bool is_of_shape(const cuda_plan& p, const cuda_group& group) {
   return group.count >= plan::least_alike && plan::shares_by_shape(p.kernels[group.first]);
 }
 
 /// Chooses what the matrix library does, and which of the other kernels share code.
 inline void choose_code(code& c, cuda_plan& p, const options& how) {
   const auto hints = hints_of(c.layout);
-  series<std::size_t> alike(p.kernels.size(), p.kernels.size()), teams;
+  series<std::size_t> alike(p.kernels.size(), p.kernels.size()), shaped;
   for (cuda_group& group : p.groups) {
     const plan::kernel& first = p.kernels[group.first];
     if (first.is_opaque()) continue;
     group.fit = fit_for(group.of(p.kernels), hints, p.target);
     group.call = library_call(group.of(p.kernels), group.fit, hints, p.target, c.where.index, how);
     if (!group.call && group.count == 1 && first.symbols == 0) alike[group.first] = group.first;
-    for (std::size_t k = group.first; is_team(p, group) && k < group.first + group.count; ++k) {
+    if (!is_of_shape(p, group)) continue;
+    for (std::size_t k = group.first; k < group.first + group.count; ++k) {
       p.kernels[k].fit = group.fit;
-      teams.push_back(k);
+      shaped.push_back(k);
     }
   }
   p.shared = plan::codes_of(p.kernels, alike, true);
-  plan::share_teams(p.shared, p.kernels, teams);
+  plan::share_shapes(p.shared, p.kernels, shaped);
 }
 
 /// Takes over the source, which is that of group `from`.
@@ -234,7 +235,7 @@ inline void print_cuda(code& c, cuda_plan& p, const emit::cuda_target& target, c
         members.push_back(p.shared.member[k]);
         parts.push_back(&p.shared.printed(p.kernels, k));
       }
-      if (is_team(p, group)) {
+      if (is_of_shape(p, group)) {
         const auto& code = p.shared.codes[static_cast<std::size_t>(p.shared.code[group.first])];
         group.source = emit::cuda(code, {members.data(), members.size()}, target);
       } else {

@@ -23,9 +23,10 @@ inline constexpr std::size_t least_alike = 4;
 
 /// Elements of a kernel that is not pointwise, and terms of a product's element and of them all, at most, for which four or more of one
 /// shape share a launch: beyond, each is worth one, and a product the matrix library.
-inline constexpr std::int64_t most_team_elements = 256 << 10, most_team_terms = 256, most_team_products = 256 << 10;
+inline constexpr std::int64_t most_elements_by_shape = 256 << 10, most_terms_by_shape = 256,
+                              most_products_by_shape = 256 << 10;
 /// Elements of a row that is sorted in one launch.
-inline constexpr std::int64_t most_team_sorted = 2048;
+inline constexpr std::int64_t most_sorted_by_shape = 2048;
 
 /// Elements in the traced call; the largest number for more than 63 bits.
 inline std::int64_t traced_elements(const kernel& k) {
@@ -39,10 +40,11 @@ SINTER_API bool shares_by_shape(const kernel& k) {
   if (k.is_opaque() || k.replaces || k.has_effect) return false;
   if (std::any_of(k.stores.begin(), k.stores.end(), [](const auto& s) { return s.accumulate; })) return false;
   const std::int64_t n = traced_elements(k);
-  if (n > most_team_elements) return false;
+  if (n > most_elements_by_shape) return false;
   if (k.is_product())
-    return k.symbols == 0 && k.products[0].terms <= most_team_terms && n * k.products[0].terms <= most_team_products;
-  if (k.is_sort()) return k.extent(role::row).number().value_or(most_team_sorted + 1) <= most_team_sorted;
+    return k.symbols == 0 && k.products[0].terms <= most_terms_by_shape &&
+           n * k.products[0].terms <= most_products_by_shape;
+  if (k.is_sort()) return k.extent(role::row).number().value_or(most_sorted_by_shape + 1) <= most_sorted_by_shape;
   return k.stands_alone() || std::any_of(k.body.begin(), k.body.end(), is_reduction);
 }
 
@@ -121,8 +123,8 @@ inline series<int> kins_of(const series<kernel>& kernels, const series<company>&
   return of;
 }
 
-/// Per kernel the first of its team, those of one level and shape that share launches: its own number where it has none.
-inline series<std::size_t> teams_of(const series<kernel>& kernels, const series<std::size_t>& level) {
+/// Per kernel the first of its level and shape, with which it shares a launch: its own number where it shares none.
+inline series<std::size_t> first_of_shape(const series<kernel>& kernels, const series<std::size_t>& level) {
   std::unordered_map<std::string, series<std::size_t>> alike;
   series<std::size_t> first(kernels.size());
   for (std::size_t k = 0; k < kernels.size(); ++k) {
@@ -183,8 +185,8 @@ SINTER_API series<series<std::size_t>> horizontal(const series<kernel>& kernels,
   series<std::size_t> order(kernels.size());
   for (std::size_t k = 0; k < order.size(); ++k) order[k] = k;
   sort_stably(order, [&](std::size_t a, std::size_t b) { return level[a] < level[b]; });
-  const auto team = detail::teams_of(kernels, level);
-  series<std::size_t> launch(kernels.size(), kernels.size());  // of a team, at its first
+  const auto with_shape = detail::first_of_shape(kernels, level);
+  series<std::size_t> launch(kernels.size(), kernels.size());  // of a shape, at its first kernel
   series<series<std::size_t>> out;
   series<detail::open_launch> open;  // of one level
   std::size_t at = 0;
@@ -193,7 +195,7 @@ SINTER_API series<series<std::size_t>> horizontal(const series<kernel>& kernels,
     if (level[k] != at) open.clear();
     at = level[k];
     if (shares_by_shape(c)) {
-      std::size_t& where = launch[team[k]];
+      std::size_t& where = launch[with_shape[k]];
       if (where == kernels.size()) where = out.size(), out.emplace_back();
       out[where].push_back(k);
       continue;

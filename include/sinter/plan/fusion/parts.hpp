@@ -132,11 +132,11 @@ SINTER_API shared_parts codes_of(const series<kernel>& kernels, const series<std
   return p;
 }
 
-/// Gives kernels of `teams`, which share launches with what has their shape, one code a shape, whatever their launches.
-SINTER_API void share_teams(shared_parts& p, const series<kernel>& kernels, const series<std::size_t>& teams) {
+/// Gives `shaped` kernels, which share launches with others of their shape, one code a shape, whatever their launches.
+SINTER_API void share_shapes(shared_parts& p, const series<kernel>& kernels, const series<std::size_t>& shaped) {
   std::unordered_map<std::string, std::size_t> known;
   series<series<std::size_t>> members;  // by shape
-  for (const std::size_t k : teams) {
+  for (const std::size_t k : shaped) {
     const auto at = known.emplace(shape_form_of(kernels[k], detail::widest_vector(kernels[k])), members.size());
     if (at.second) members.emplace_back();
     members[at.first->second].push_back(k);
