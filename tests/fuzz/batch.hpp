@@ -7,7 +7,6 @@
 #include <sinter/run/build/build.hpp>
 #include <sinter/run/host/program.hpp>
 #include <stdexcept>
-#include <algorithm>
 #include <string>
 #include <vector>
 

@@ -527,6 +527,21 @@ TEST_CASE("short rows of elements apart are loops of numbers") {
   CHECK(turned(40).find("store1(") == std::string::npos);
 }
 
+TEST_CASE("a kernel says whether it may run on several threads") {
+  const auto of_values = [](std::int64_t n) {
+    ir::graph g;
+    g.outputs = {exp(input(g, {n})).id()};
+    return engine::emit::cpu(kernels(g).at(0)).scratch.parallel;
+  };
+  CHECK(!of_values(1000));
+  CHECK(of_values(1 << 20));
+  const auto of_product = [](const product_case& c) {
+    return engine::emit::cpu(kernels(graph_of(c, false)).at(0)).scratch.parallel;
+  };
+  CHECK(!of_product({16, 16, 16, false, false, false}));
+  CHECK(of_product({512, 512, 512, false, false, false}));
+}
+
 TEST_CASE("the memory of a product is bounded by the caches, and small ones take none") {
   const auto bytes = [](const product_case& c, std::int64_t threads = 1) {
     const auto k = kernels(graph_of(c, false));

@@ -335,3 +335,23 @@ TEST_CASE("a handle that is two arguments lends no memory: the kernels read the 
     CHECK((first.data() == own || second.data() == own));
   }
 }
+
+TEST_CASE("after a call that finds no memory for another result the argument has its own again") {
+  const auto f = compile(
+      [](matrix x, vec y, std::int64_t copies) {
+        return std::pair{matrix(x * 2.f), matrix(broadcast_to(y, copies, 2) + 1.f)};
+      },
+      {.donate = {0}});
+  const vec y{5, 6};
+  for (int k = 0; k < 3; ++k) {
+    matrix x{{1, 2}, {3, 4}};
+    const float* const memory = x.data();
+    CHECK_THROWS_WITH_AS(f(std::move(x), y, std::int64_t{1} << 50), doctest::Contains("out of memory"), system_error);
+    REQUIRE(x.defined());
+    CHECK(x.data() == memory);
+    CHECK(x.to_vector() == floats{1, 2, 3, 4});
+    const matrix twice = f(std::move(x), y, std::int64_t{3}).first;
+    CHECK(twice.data() == memory);
+    CHECK(!x.defined());
+  }
+}
