@@ -87,11 +87,9 @@ constexpr bool check_cases() {
 }
 
 template <class... Branch, class... Args>
-requires(sizeof...(Branch) == 0) constexpr part_fault fault_of_cases(std::type_identity<parameters<Args...>>) {
-  return part_fault::none;
-}
+requires(sizeof...(Branch) == 0) constexpr part_fault fault_of_cases(type_list<Args...>) { return part_fault::none; }
 template <class First, class... Rest, class... Args>
-constexpr part_fault fault_of_cases(std::type_identity<parameters<Args...>>) {
+constexpr part_fault fault_of_cases(type_list<Args...>) {
   part_fault found = part_fault::none;
   static_cast<void>((... || ((found = fault_of_branches<First, Rest, Args...>()) != part_fault::none)));
   return found;
@@ -108,11 +106,10 @@ auto switch_of(std::index_sequence<I...>, const case_index& index, Branches& bra
 
 }  // namespace detail
 
-#define SINTER_WRONG_SWITCH(FAULT, TEXT)                                                                              \
-  template <class... Branch, class... Args>                                                                           \
-  requires(                                                                                                           \
-      detail::fault_of_cases<Branch...>(std::type_identity<detail::parameters<detail::settled<const Args&>...>>{}) == \
-      detail::part_fault::FAULT) SINTER_WRONG_CALL("[switch_case] " TEXT)                                             \
+#define SINTER_WRONG_SWITCH(FAULT, TEXT)                                                              \
+  template <class... Branch, class... Args>                                                           \
+  requires(detail::fault_of_cases<Branch...>(detail::type_list<detail::settled<const Args&>...>{}) == \
+           detail::part_fault::FAULT) SINTER_WRONG_CALL("[switch_case] " TEXT)                        \
   detail::wrong_call<> switch_case(const detail::case_index&, std::tuple<Branch...>, const Args&...) { return {}; }
 SINTER_WRONG_SWITCH(arguments, "a branch does not take these arguments: their number, a dtype or a rank differs")
 SINTER_WRONG_SWITCH(no_result, "one branch returns nothing, another a value")

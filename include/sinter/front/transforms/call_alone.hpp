@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "../compile/call.hpp"
+#include "../compile/integers.hpp"
 #include "../functions/indexing.hpp"
 
 namespace sinter::detail {
