@@ -225,7 +225,10 @@ inline planned plan_graph(sinter::ir::graph g, std::vector<layout> layouts, std:
   for (std::size_t i = 0; i < g.inputs.size() && hints.empty(); ++i)
     memory.strides[g.inputs[i]].assign(layouts[i].strides.begin(), layouts[i].strides.end());
   p.layouts = std::move(layouts);
-  p.kernels = sinter::engine::plan::fuse(g, memory);
+  // Of half of the graphs, intermediates that products read or write have gaps between their rows.
+  sinter::engine::plan::target host;
+  if (g.size() % 2 == 1) host.padding = {.alignment = 16, .least_row = 1, .least_array = 1};
+  p.kernels = sinter::engine::plan::fuse(g, memory, host);
   for (const auto& k : p.kernels.kernels) p.sources.push_back(sinter::engine::emit::cpu(k));
   p.graph = std::move(g);
   return p;
@@ -285,7 +288,7 @@ inline std::string run(const planned& p, const batch& b, const inputs& in, const
     table.push_back(place_of(results.back()->data(), bytes));
     given.insert(static_cast<int>(id));
   }
-  const auto lives = sinter::engine::plan::lifetimes(g, p.kernels.kernels, given, sizes);
+  const auto lives = sinter::engine::plan::lifetimes(g, p.kernels.kernels, p.kernels.strides, given, sizes);
   const auto arena = sinter::engine::plan::place(lives);
   const guarded scratch(static_cast<std::size_t>(arena.bytes), 0xff);
   for (const auto& life : lives) {

@@ -53,7 +53,7 @@ TEST_CASE("an intermediate lives from the kernel that writes it to the last that
   const fused f = fuse_to({w});
   REQUIRE(f.kernels.size() >= 3);
   const sinter::sorted_set<int> elsewhere{static_cast<int>(x.id()), static_cast<int>(w.id())};
-  const auto lives = lifetimes(g, f.kernels, elsewhere, {});
+  const auto lives = lifetimes(g, f.kernels, f.strides, elsewhere, {});
   bool found = false;
   for (const auto& l : lives) {
     CHECK(elsewhere.count(l.buffer) == 0);

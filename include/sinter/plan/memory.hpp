@@ -51,9 +51,11 @@ SINTER_API arena place(series<lifetime> blocks) {
   return out;
 }
 
-/// The buffers that kernels write, but for those in `elsewhere`, with the kernels between first and last use.
+/// The buffers that kernels write, but for those in `elsewhere`, with the kernels between first and last use; `strides` as fused has
+/// them.
 SINTER_API series<lifetime> lifetimes(const ir::graph& g, const series<kernel>& kernels,
-                                      const sorted_set<int>& elsewhere, std::span<const std::int64_t> sizes) {
+                                      const series<series<dim>>& strides, const sorted_set<int>& elsewhere,
+                                      std::span<const std::int64_t> sizes) {
   series<lifetime> all(g.size());  // per node
   for (const int id : elsewhere) all[static_cast<std::size_t>(id)].buffer = -2;
   for (std::size_t k = 0; k < kernels.size(); ++k)
@@ -62,7 +64,9 @@ SINTER_API series<lifetime> lifetimes(const ir::graph& g, const series<kernel>& 
       if (life.buffer == -2) continue;
       if (life.buffer < 0) {
         const ir::node& v = g[static_cast<node_id>(b.id)];
-        life = {b.id, k, k, ir::product(v.extents).evaluate(sizes) * static_cast<std::int64_t>(size_of(v.type))};
+        const auto& layout = strides[static_cast<std::size_t>(b.id)];
+        const dim elements = layout.empty() ? ir::product(v.extents) : v.extents[0] * layout[0];
+        life = {b.id, k, k, elements.evaluate(sizes) * static_cast<std::int64_t>(size_of(v.type))};
       }
       life.last = k;
     }

@@ -17,7 +17,7 @@ std::int64_t scratch_of(const graph& g, fused& f) {
   sinter::sorted_set<int> elsewhere;
   for (auto id : g.inputs) elsewhere.insert(static_cast<int>(id));
   for (auto id : g.outputs) elsewhere.insert(static_cast<int>(id));
-  return place(lifetimes(g, f.kernels, elsewhere, {})).bytes;
+  return place(lifetimes(g, f.kernels, f.strides, elsewhere, {})).bytes;
 }
 
 /// Kernels that read what no kernel before them has written.

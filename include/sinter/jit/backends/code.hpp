@@ -317,8 +317,9 @@ inline plan::arena place_apart(series<plan::lifetime> lives, std::size_t steps, 
 
 /// Numbers the buffers and lays out the intermediates; kernel k runs at step when[k], ascending, and kernels of one step at once.
 inline binding bind_operands(const series<result_spec>& results, const ir::graph& g,
-                             const series<plan::kernel>& kernels, std::span<const std::size_t> when,
-                             std::span<const std::int64_t> sizes, std::int64_t most_apart = 0) {
+                             const series<plan::kernel>& kernels, const series<series<ir::dim>>& strides,
+                             std::span<const std::size_t> when, std::span<const std::int64_t> sizes,
+                             std::int64_t most_apart = 0) {
   binding b;
   b.operand.resize(g.size(), -1);
   const auto number = [&](std::size_t id) {
@@ -329,7 +330,7 @@ inline binding bind_operands(const series<result_spec>& results, const ir::graph
   sorted_set<int> given;
   for (std::size_t id = 0; id < g.size(); ++id)
     if (b.operand[id] >= 0) given.insert(static_cast<int>(id));
-  auto lives = plan::lifetimes(g, kernels, given, sizes);
+  auto lives = plan::lifetimes(g, kernels, strides, given, sizes);
   for (auto& life : lives) {
     life.first = when[life.first];
     life.last = when[life.last];

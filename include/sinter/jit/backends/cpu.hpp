@@ -80,7 +80,7 @@ inline void add_operands(run::step& s, const cpu_plan& p, std::size_t k, const b
 /// The steps of a plan, from the modules of all plans.
 inline run::sequence assemble_cpu(const cpu_plan& p, std::span<const run::built> modules,
                                   std::span<const std::int64_t> sizes) {
-  const binding where = bind_operands(p.results, p.graph, p.fused.kernels, p.shared.step, sizes);
+  const binding where = bind_operands(p.results, p.graph, p.fused.kernels, p.fused.strides, p.shared.step, sizes);
   run::sequence out;
   std::int64_t most = 0;
   std::size_t next = p.first_text;
@@ -180,8 +180,9 @@ inline void generate_cpu(code& c, const ir::graph& g, std::span<const argument> 
   for (std::size_t k = 0; c.inside && k < p.fused.kernels.size(); ++k)
     if (p.shared.begins_step(k)) c.inside->kernel.push_back(p.shared.step[k]);
   if (c.inside || c.page)
-    picture_plan(c, p.graph, p.fused.kernels, p.shared.step,
-                 bind_operands(p.results, p.graph, p.fused.kernels, p.shared.step, hints_of(c.layout)));
+    picture_plan(
+        c, p.graph, p.fused.kernels, p.shared.step,
+        bind_operands(p.results, p.graph, p.fused.kernels, p.fused.strides, p.shared.step, hints_of(c.layout)));
   find_replaceable(c, p.graph, p.fused.kernels, p.shared.step, arguments);
   struct assembly {
     cpu_plan plan;

@@ -57,6 +57,7 @@ struct cuda_plan {
   series<plan::kernel> kernels;  ///< in the order of the groups
   plan::shared_parts shared;     ///< of those that have a launch, and a text, of their own
   series<cuda_group> groups;
+  series<series<ir::dim>> strides;  ///< per node, as plan::fused has them
   series<std::size_t> when;         ///< per kernel: its group
   std::size_t first_step = 0;       ///< of the report
   series<series<cuda_plan>> parts;  ///< per group; of an opaque step
@@ -147,6 +148,7 @@ inline cuda_plan plan_cuda(code& c, const ir::graph& g, const series<char>& copi
       c.about.apart.push_back(
           {p.first_step + number[a.first], p.first_step + number[a.second], plan::in_words(p.graph, a.why)});
   report_planning(c, fused);
+  p.strides = std::move(fused.strides);
   for (const auto& group : p.groups) {
     p.parts.emplace_back();
     const plan::kernel& k = p.kernels[group.first];
@@ -293,8 +295,9 @@ inline run::cuda::sequence assemble_cuda(const cuda_plan& p, const binding& wher
     if (first.is_opaque()) {
       series<run::cuda::sequence> parts;
       for (const auto& part : p.parts[n])
-        parts.push_back(assemble_cuda(part, bind_operands(part.results, part.graph, part.kernels, part.when, sizes),
-                                      false, modules, device, how, nullptr, sizes, late));
+        parts.push_back(
+            assemble_cuda(part, bind_operands(part.results, part.graph, part.kernels, part.strides, part.when, sizes),
+                          false, modules, device, how, nullptr, sizes, late));
       const ir::opaque& step = *p.graph[first.opaque].attr.step;
       series<char> in_place;
       if (step.carried > 0) {
@@ -394,8 +397,8 @@ struct compiled_cuda {
 
   void fill(sized& to) {
     const std::span<const std::int64_t> sizes(to.sizes.data(), to.sizes.size());
-    const binding where =
-        bind_operands(plan.results, plan.graph, plan.kernels, plan.when, sizes, apart ? most_scratch_apart : 0);
+    const binding where = bind_operands(plan.results, plan.graph, plan.kernels, plan.strides, plan.when, sizes,
+                                        apart ? most_scratch_apart : 0);
     to.launches = assemble_cuda(plan, where, apart && where.scratch_bytes <= most_scratch_apart, modules, device, how,
                                 inside, sizes, late);
     // Recorded calls ask what may be the same memory.
@@ -422,7 +425,7 @@ inline void generate_cuda(code& c, const ir::graph& g, std::span<const argument>
   const bool apart = how.mode == mode::reduce_overhead && !calls_back(p.graph);
   const auto hints = hints_of(c.layout);
   if (c.inside || c.page)
-    picture_plan(c, p.graph, p.kernels, p.when, bind_operands(p.results, p.graph, p.kernels, p.when, hints));
+    picture_plan(c, p.graph, p.kernels, p.when, bind_operands(p.results, p.graph, p.kernels, p.strides, p.when, hints));
   find_replaceable(c, p.graph, p.kernels, p.when, arguments);
   p.results = c.results;
   const auto made = std::shared_ptr<compiled_cuda>(new compiled_cuda{std::move(p),

@@ -8,6 +8,7 @@
 #include "finish.hpp"
 #include "in_place.hpp"
 #include "less_memory.hpp"
+#include "padded_rows.hpp"
 #include "recomputed.hpp"
 #include "store.hpp"
 
@@ -16,14 +17,15 @@ namespace sinter::engine::plan {
 /// The kernels of a graph, in an order that respects their dependences; buffer ids are node ids.
 struct fused {
   series<kernel> kernels;
-  std::size_t unfused = 0;     ///< kernels if every op had one of its own
-  std::size_t lowered = 0;     ///< sets of roots that were lowered
-  std::size_t joined = 0;      ///< pairs of structures that were written out as one
-  std::size_t tried = 0;       ///< pairs of groups of which that was asked
-  std::size_t considered = 0;  ///< pairs of groups that touch an array in common
-  std::size_t looked = 0;      ///< nodes and kernels that were asked what scatters write over
-  series<std::size_t> alike;   ///< per kernel the first that is equal but for its nodes
-  series<neighbours> apart;    ///< with `reasons`: every pair of kernels that touch an array in common
+  std::size_t unfused = 0;      ///< kernels if every op had one of its own
+  std::size_t lowered = 0;      ///< sets of roots that were lowered
+  std::size_t joined = 0;       ///< pairs of structures that were written out as one
+  std::size_t tried = 0;        ///< pairs of groups of which that was asked
+  std::size_t considered = 0;   ///< pairs of groups that touch an array in common
+  std::size_t looked = 0;       ///< nodes and kernels that were asked what scatters write over
+  series<series<dim>> strides;  ///< per node of what kernels write; empty: row-major
+  series<std::size_t> alike;    ///< per kernel the first that is equal but for its nodes
+  series<neighbours> apart;     ///< with `reasons`: every pair of kernels that touch an array in common
 };
 
 /// A concatenation of more operands is always in memory.
@@ -61,6 +63,7 @@ class fusion {
     live_ = g_.live();
     memory_.stored.assign(g_.size(), 0);
     memory_.strides.resize(g_.size());
+    pad_rows(g_, live_, target_, memory_);
     for (auto id : g_.inputs) memory_.stored[id] = 1;
     for (auto id : live_)
       if (lowering_of(g_[id].code).stored || joins_many(id)) store_node(id);
@@ -183,6 +186,7 @@ class fusion {
     series<const void*> structures;
     for (auto a : placed) structures.push_back(groups[a].made.what.get());
     out.alike = first_alike(out.kernels, structures);
+    out.strides = std::move(memory_.strides);
     return out;
   }
 

@@ -22,7 +22,7 @@ struct root {
   bool in_own_order = false;  ///< stored in the row-major order of `extents`, not of the target's
 };
 
-/// Which nodes are in memory when a kernel runs, and how inputs are laid out.
+/// Which nodes are in memory when a kernel runs, and how they are laid out.
 struct memory_map {
   series<char> stored;             ///< per node
   series<series<dim>> strides;     ///< per node; empty: row-major

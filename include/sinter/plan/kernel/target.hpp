@@ -7,6 +7,14 @@
 
 namespace sinter::engine::plan {
 
+/// Where the rows of an intermediate begin; the default is row-major order.
+struct row_padding {
+  std::int64_t alignment = 1;  ///< in bytes
+  /// Bytes of the shortest row, and of the smallest array, that are padded: of a shorter row padding would be a large part, and a
+  /// smaller array stays in caches.
+  std::int64_t least_row = 128, least_array = 256 << 10;
+};
+
 /// The default is the CPU.
 struct target {
   bool rows_over_threads =
@@ -21,6 +29,7 @@ struct target {
       0.4;  ///< what memory moves while one is done on an element; a costly one takes ten times that
   std::int64_t kernel_bytes = 16 << 10;  ///< what memory moves while a kernel begins and ends
   int multiprocessors = 0;               ///< that share out tiles of products
+  row_padding padding;                   ///< of intermediates that products read or write
   bool blas = false;     ///< products that a BLAS call can express, with what may follow them, become one
   bool tf32 = false;     ///< products of f32 may round their operands, and matrix units do them
   bool overlap = false;  ///< kernels that do not wait for one another run side by side
@@ -45,6 +54,7 @@ constexpr target gpu_target(gpu_facts f = {}) {
           .parameter_bytes = f.parameter_bytes,
           .kernel_bytes = 4 << 20,
           .multiprocessors = f.multiprocessors,
+          .padding = {.alignment = 16},
           .blas = f.blas,
           .tf32 = f.tf32,
           .overlap = f.overlap};

@@ -267,10 +267,7 @@ class lowering {
   /// A store of the whole of a root's node, computed as instruction `value` at `at`.
   void store(const root& r, const coordinates& at, int value) {
     k_.stores.push_back(
-        {value,
-         {buffer(k_, g_, memory_, r.target, true), linear(at, row_major_strides(g_[r.value].extents), n())},
-         false,
-         {}});
+        {value, {buffer(k_, g_, memory_, r.target, true), linear(at, strides_of(r.target), n())}, false, {}});
     placed_[r.target] = {at, value};
   }
 
@@ -376,7 +373,7 @@ class lowering {
     for (std::size_t d = 0; d < r.start.size(); ++d) to[d] = to[d] + constant_coordinate(r.start[d], n());
     out.value = value;
     out.at = {buffer(k_, g_, memory_, r.target, true),
-              linear(to, row_major_strides(r.in_own_order ? r.extents : target.extents), n())};
+              linear(to, r.in_own_order ? row_major_strides(r.extents) : strides_of(r.target), n())};
     k_.stores.push_back(std::move(out));
     if (r.value == r.target) placed_[r.target] = {std::move(to), value};
   }
