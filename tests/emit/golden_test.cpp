@@ -119,6 +119,12 @@ TEST_CASE("softmax is three passes over each row") {
       "softmax", [](matrix x) { return softmax(x); }, m(128, 100));
 }
 
+TEST_CASE("rows between products begin at multiples of 16 bytes on a GPU, whose vectors have a tail") {
+  golden(
+      "odd_rows", [](matrix x, matrix w, matrix v) { return matmul(softmax(matmul(x, w) * 0.125f), v); }, m(512, 64),
+      m(64, 257), m(257, 16));
+}
+
 TEST_CASE("softmax of columns is three passes down a block of them") {
   golden(
       "softmax_columns", [](matrix x) { return softmax<0>(x); }, m(300, 1100));

@@ -12,6 +12,7 @@ namespace sinter::engine::emit {
 struct cuda_tile {
   int vectors = 1, width = 1;
   int axis = -1;                ///< of the lanes
+  bool in_part = false;         ///< the last vector of a row has fewer lanes
   std::string guard;            ///< a condition that a position has to meet; "": all do
   std::function<void()> place;  ///< prints the axes' positions for `u`, and what the guard reads
 };
@@ -93,7 +94,7 @@ class cuda_printer {
     for (std::size_t j = order.size(); j-- > 0;) {
       const bool last = j + 1 == order.size();
       dim n = k_.axes[order[j]].extent;
-      if (j > 0 && last && width > 1) n = *n.divided_by(width);
+      if (j > 0 && last) n = vectors_of_row(n, static_cast<int>(width));
       std::string value = below.is(1) ? flat : flat + "/" + count(below);
       if (j > 0) value = (below.is(1) ? value : "(" + value + ")") + "%" + count(n);
       if (last && width > 1) value = "(" + value + ")*" + number(width);
@@ -287,6 +288,9 @@ class cuda_printer {
     const auto outer = known_;
     auto guarded = [&] {
       t.place();
+      if (t.in_part)
+        out_.line("const " + idx() + " lanes = " + extent(static_cast<std::size_t>(t.axis)) + " - " +
+                  axis(static_cast<std::size_t>(t.axis)) + ";");
       if (t.guard.empty()) inside();
       else out_.block("if (" + t.guard + ")", inside);
     };
@@ -328,10 +332,13 @@ class cuda_printer {
       over_lanes(t, [&] {
         for (int id : ids)
           if (has_lanes(id, t)) value(id, t, keep);
-        for (int id : w.reductions) accumulate(id, into(id), lane);
+        if (!w.reductions.empty())
+          where_lane_is(t, [&] {
+            for (int id : w.reductions) accumulate(id, into(id), lane);
+          });
         for (const auto* s : w.stores) {
           if (stores_lanes(*s, t)) out_.line("put(" + packed(*s) + ", l, " + name(s->value) + ");");
-          else if (s->accumulate) other_store(*s, lane, name(s->value));
+          else if (s->accumulate) where_lane_is(t, [&] { other_store(*s, lane, name(s->value)); });
         }
       });
       known_ = outside;
@@ -346,10 +353,17 @@ class cuda_printer {
   }
 
  private:
+  /// Prints what may happen only in lanes that a vector has.
+  template <class F>
+  void where_lane_is(const cuda_tile& t, F&& inside) {
+    if (t.in_part) out_.block("if (l < lanes)", inside);
+    else inside();
+  }
   bool stores_lanes(const plan::store& s, const cuda_tile& t) const {
     if (t.width == 1 || s.at.at.stride[static_cast<std::size_t>(t.axis)].is(0)) return false;
     if (!s.accumulate) return true;
-    return (s.combiner == ir::op::add || s.combiner == ir::op::identity) && adds_vector(k_, s.at, t.axis, t.width);
+    return !t.in_part && (s.combiner == ir::op::add || s.combiner == ir::op::identity) &&
+           adds_vector(k_, s.at, t.axis, t.width);
   }
   std::string packed(const plan::store& s) const { return "y" + number(&s - k_.stores.data()); }
 
@@ -361,14 +375,19 @@ class cuda_printer {
       return inside(at(guard), -1) + " ? " + unguarded(id, t) + " : pack<" + number(w) + ", " +
              memory_type(at(id).type) + ">{}";
     return "load_where<" + number(w) + ">(" + address(a) + ", " + a.at.stride[static_cast<std::size_t>(t.axis)].text() +
-           ", [&](int l) { return " + inside(at(guard), t.axis) + "; })";
+           ", [&](int l) { return " + (t.in_part ? "l < lanes && " : "") + inside(at(guard), t.axis) + "; })";
   }
   std::string unguarded(int id, const cuda_tile& t) const {
     const auto& a = at(id).at;
     const int w = width_of(id, t);
     if (w == 1) return "load<1>(" + address(a) + ")";
-    if (is_vector_access(k_, a, t.axis, w))
-      return std::string(once_ && touches_once(k_, a) ? "load_once<" : "load<") + number(w) + ">(" + address(a) + ")";
+    const bool once = once_ && touches_once(k_, a), is_vector = is_vector_access(k_, a, t.axis, w);
+    if (is_vector && t.in_part)
+      return "load_part<" + number(w) + (once ? ", true>(" : ", false>(") + address(a) + ", lanes)";
+    if (is_vector) return (once ? "load_once<" : "load<") + number(w) + ">(" + address(a) + ")";
+    if (t.in_part)
+      return "load_where<" + number(w) + ">(" + address(a) + ", " +
+             a.at.stride[static_cast<std::size_t>(t.axis)].text() + ", [&](int l) { return l < lanes; })";
     return "load_strided<" + number(w) + ">(" + address(a) + ", " +
            a.at.stride[static_cast<std::size_t>(t.axis)].text() + ")";
   }
@@ -394,7 +413,9 @@ class cuda_printer {
         for (int id : late) {
           if (!has_lanes(at(id).at.at.index, t)) continue;
           const dim& step = at(id).at.at.stride[static_cast<std::size_t>(t.axis)];
-          const std::string guard = is_guarded(at(id)) ? inside(at(at(id).args[0]), t.axis) + " ? " : "";
+          std::string guard = is_guarded(at(id)) ? inside(at(at(id).args[0]), t.axis) : "";
+          if (t.in_part) guard = "l < lanes" + (guard.empty() ? "" : " && " + guard);
+          if (!guard.empty()) guard += " ? ";
           out_.line("x" + number(id) + "[u].e[l] = " + guard + pointer(at(id).at.buffer) + "[" + offset(at(id).at.at) +
                     (step.is(0) ? "" : " + " + scaled(step, "l")) + "]" +
                     (guard.empty() ? "" : " : " + memory_type(at(id).type) + "{}") + ";");
@@ -426,6 +447,9 @@ class cuda_printer {
 
   void store_vector(const plan::store& s, const cuda_tile& t) {
     if (!stores_lanes(s, t)) return store_scalar(s);
+    if (t.in_part)
+      return void(out_.line("store_part(" + address(s.at) + ", " +
+                            s.at.at.stride[static_cast<std::size_t>(t.axis)].text() + ", " + packed(s) + ", lanes);"));
     if (is_vector_access(k_, s.at, t.axis, t.width))
       return void(out_.line("store(" + address(s.at) + ", " + packed(s) + ");"));
     out_.line("store_strided(" + address(s.at) + ", " + s.at.at.stride[static_cast<std::size_t>(t.axis)].text() + ", " +

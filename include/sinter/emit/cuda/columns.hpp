@@ -9,6 +9,7 @@ namespace sinter::engine::emit {
 /// How column sums are spread over threads: `across` by `down` threads a block, each `width` columns of every down-th row.
 struct column_shape {
   int axis = -1, width = 1, vectors = 4;
+  bool in_part = false;  ///< a row's last vector has fewer lanes
   int across = 32, down = 8;
   dim count;  ///< vectors of a row
   dim tiles;
@@ -25,7 +26,8 @@ inline column_shape columns_of(const cuda_printer& p, const cuda_target& t) {
   s.width = reducing_width(k, s.axis);
   if (s.width == 8 || is_heavy(k)) s.vectors = 2;
   const dim n = k.extent(role::inner);
-  s.count = s.width == 1 ? n : *n.divided_by(s.width);
+  s.in_part = !divides(s.width, n);
+  s.count = vectors_of_row(n, s.width);
   const std::int64_t count = s.count.number().value_or(1024);
   s.across = static_cast<int>(std::min<std::int64_t>(power_of_two(std::max<std::int64_t>(count, 1)), 32));
   s.down = 256 / s.across;
@@ -129,6 +131,7 @@ inline void add_rows(cuda_printer& p, const column_shape& s, const series<int>& 
   cuda_tile column;
   column.width = s.width;
   column.axis = s.axis;
+  column.in_part = s.in_part;
   column.guard = whole ? "" : "live";
   column.place = [] {};
   series<int> fixed;

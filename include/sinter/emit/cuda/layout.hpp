@@ -136,9 +136,17 @@ inline bool adds_vector(const kernel& k, const plan::access& a, int axis, int wi
   return width == 4 && type_of(k, a) == dtype::f32 && is_vector_access(k, a, axis, width);
 }
 
+/// What happens where vectors do not divide an axis.
+enum class tail : std::uint8_t {
+  none,   ///< vectors are narrower
+  apart,  ///< it is the only axis, and its last elements are handled apart
+  lanes,  ///< the last vector of a long axis has fewer lanes
+};
+
 /// Elements along `axis` that a thread takes at once: 16 bytes of the widest contiguous operand, fewer where the extent
-/// or the addresses do not allow it. `only` is set when the axis is the only one: its end is handled apart.
-inline int vector_width(const kernel& k, int axis, bool only) {
+/// or the addresses do not allow it.
+inline int vector_width(const kernel& k, int axis, tail at_end) {
+  constexpr std::int64_t least_vectors = 8;  // of an axis whose last vector is not whole
   if (axis < 0) return 1;
   series<const plan::access*> along;
   for (const auto& i : k.body)
@@ -149,15 +157,27 @@ inline int vector_width(const kernel& k, int axis, bool only) {
   for (const auto* a : along) widest = std::max(widest, size_of(type_of(k, *a)));
   if (!widest) return 1;
   for (std::int64_t w = static_cast<std::int64_t>(16 / widest); w > 1; w /= 2) {
-    if (!only && !divides(w, k.axes[static_cast<std::size_t>(axis)].extent)) continue;
-    for (const auto* a : along)
-      if (is_vector_access(k, *a, axis, w)) return static_cast<int>(w);
+    const auto is_one = [&](const auto* a) { return is_vector_access(k, *a, axis, w); };
+    const dim& n = k.axes[static_cast<std::size_t>(axis)].extent;
+    const bool whole = at_end == tail::apart || divides(w, n);
+    if (!whole && (at_end == tail::none || n.number().value_or(0) < least_vectors * w)) continue;
+    if (whole ? std::any_of(along.begin(), along.end(), is_one) : std::all_of(along.begin(), along.end(), is_one))
+      return static_cast<int>(w);
   }
   return 1;
 }
 
 /// Lanes of a kernel with reductions: each has accumulators and values of 4 bytes and more in registers.
-inline int reducing_width(const kernel& k, int axis) { return std::min(vector_width(k, axis, false), 8); }
+inline int reducing_width(const kernel& k, int axis) {
+  const bool one = std::popcount(k.mask(role::inner)) == 1;
+  return std::min(vector_width(k, axis, one ? tail::lanes : tail::none), 8);
+}
+
+/// Vectors of so many elements, the last of them maybe in part.
+inline dim vectors_of_row(const dim& elements, int width) {
+  if (width == 1) return elements;
+  return divides(width, elements) ? *elements.divided_by(width) : ceil_div(elements, width);
+}
 
 /// True for kernels whose values need more than 32 registers a thread besides those kept: blocks of 1024 threads would spill.
 inline bool is_heavy(const kernel& k) {

@@ -11,8 +11,9 @@ namespace sinter::engine::emit {
 struct pointwise_shape {
   int axis = -1;  ///< of the lanes
   int width = 1, vectors = 1, threads = 256;
-  bool rest = false;  ///< the last elements do not fill a vector
-  dim count;          ///< vectors
+  bool rest = false;     ///< the last elements do not fill a vector
+  bool in_part = false;  ///< nor do those of a row
+  dim count;             ///< vectors
   dim blocks;
 };
 
@@ -50,10 +51,12 @@ inline pointwise_shape shape_of(const kernel& k, const cuda_target& t, int threa
   pointwise_shape s;
   s.axis = static_cast<int>(k.axes.size()) - 1;
   const bool flat = k.axes.size() == 1;
-  s.width = vector_width(k, s.axis, flat);
+  s.width = vector_width(k, s.axis, flat ? tail::apart : tail::lanes);
   const dim n = elements(k);
   s.rest = flat && !divides(s.width, n);
-  s.count = s.rest ? floor_div(n, s.width) : s.width == 1 ? n : *n.divided_by(s.width);
+  s.in_part = !flat && s.width > 1 && !divides(s.width, k.axes.back().extent);
+  s.count = s.rest ? floor_div(n, s.width) : vectors_of_row(n, s.width);
+  if (s.in_part) s.count = *n.divided_by(k.axes.back().extent) * vectors_of_row(k.axes.back().extent, s.width);
   const std::int64_t vectors = (count > 0 ? count : n.number().value_or(std::int64_t{1} << 24)) / s.width;
   s.vectors = vectors_of(k, s.width, vectors);
   while (s.vectors > 1 && vectors / (s.vectors * s.threads) < 4 * t.multiprocessors) s.vectors /= 2;
@@ -177,6 +180,7 @@ SINTER_API void print_pointwise(cuda_printer& p, const pointwise_shape& s, const
   t.vectors = s.vectors;
   t.width = s.width;
   t.axis = s.axis;
+  t.in_part = s.in_part;
   if (!exact && !s.rest) t.guard = "f < " + count;
   t.place = [&] {
     out.line("const " + p.flat() + " f = first + u*" + p.number(s.threads) + " + threadIdx.x;");
@@ -269,7 +273,7 @@ inline std::optional<tile_shape> tile_of(const kernel& k) {
     s.across = std::min(s.across, w);
     bytes += size;
   }
-  s.width = std::min(vector_width(k, last, false), 8);
+  s.width = std::min(vector_width(k, last, tail::none), 8);
   s.across = std::min(s.across, 8);
   // Two blocks and more to a multiprocessor, within the 48 KiB that need no opt-in.
   while (s.side > 16 && bytes * s.side * (s.side + 1) > (24 << 10)) s.side /= 2;

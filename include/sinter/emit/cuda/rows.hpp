@@ -17,6 +17,7 @@ struct row_shape {
   int chunks = 1;     ///< blocks of a row
   bool recompute = false;
   sorted_set<int> keep;              ///< values in registers between passes
+  bool in_part = false;              ///< a row's last vector has fewer lanes
   dim count;                         ///< vectors of a row
   std::optional<std::int64_t> most;  ///< how many they are, or may be
   int threads() const { return group * rows; }
@@ -101,8 +102,8 @@ inline row_shape rows_of(const cuda_printer& p, const cuda_target& t) {
   row_shape s;
   s.axis = static_cast<int>(k.axes.size()) - 1;
   s.width = reducing_width(k, s.axis);
-  const dim n = k.fit.whole ? dim(k.fit.longest) : k.extent(role::inner);
-  s.count = s.width == 1 ? n : *n.divided_by(s.width);
+  s.in_part = !divides(s.width, k.axes.back().extent);
+  s.count = vectors_of_row(k.fit.whole ? dim(k.fit.longest) : k.extent(role::inner), s.width);
   choose_keep(p, s);
   const auto rows = k.extent(role::outer).number();
   if (s.count.is_number()) s.most = s.count.number();
@@ -181,6 +182,7 @@ class cuda_row_printer {
     t.vectors = s_.vectors;
     t.width = s_.width;
     t.axis = s_.axis;
+    t.in_part = s_.in_part;
     t.guard = guard;
     const bool exact = first.empty() ? fills(std::int64_t{s_.group} * s_.vectors, s_.count) && s_.held
                                      : fills(std::int64_t{s_.group} * s_.vectors, s_.count);

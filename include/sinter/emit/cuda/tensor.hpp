@@ -104,7 +104,7 @@ inline tensor_shape tensor_shape_of(const kernel& k, const cuda_target& t) {
   s.a = operand_of_tile(k, k.products[0].a, x.m, x.k, s.m, s.down, s.k);
   s.b = operand_of_tile(k, k.products[0].b, x.n, x.k, s.n, s.across, s.k);
   while (s.stages > 2 && s.shared() > shared_memory_of(t.capability)) --s.stages;
-  s.width = std::min(vector_width(k, static_cast<int>(x.n.back()), false), 4);
+  s.width = std::min(vector_width(k, static_cast<int>(x.n.back()), x.n.size() == 1 ? tail::lanes : tail::none), 4);
   return s;
 }
 
@@ -251,7 +251,8 @@ inline cuda_tile tile_of_product(cuda_printer& p, const tensor_shape& s, const p
   t.axis = static_cast<int>(x.n.back());
   const int per_row = s.n / s.width, vectors = s.m * per_row;
   t.vectors = std::max(vectors / tensor_shape::threads, 1);
-  const dim columns = s.width == 1 ? s.columns : *s.columns.divided_by(s.width);
+  t.in_part = !divides(s.width, p.code().axes[x.n.back()].extent);
+  const dim columns = vectors_of_row(s.columns, s.width);
   const auto all_of = [&](const char* which, int count, const dim& n) {
     if (!fills(count, n)) t.guard += (t.guard.empty() ? "" : " && ") + std::string(which) + " < " + p.limit(n);
   };

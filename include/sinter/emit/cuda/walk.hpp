@@ -54,7 +54,7 @@ inline std::int64_t shared_memory_of(int capability) {
 inline bool can_stage(const cuda_printer& p, const row_shape& r, const cuda_target& t) {
   const kernel& k = p.code();
   const auto loads = loads_of(p, true);
-  if (t.capability < 80 || loads.empty() || r.most.value_or(0) <= 32) return false;
+  if (t.capability < 80 || r.in_part || loads.empty() || r.most.value_or(0) <= 32) return false;
   return std::all_of(loads.begin(), loads.end(), [&](int id) {
     const plan::access& a = p.at(id).at;
     const auto type = k.buffers[static_cast<std::size_t>(a.buffer)].type;
@@ -357,7 +357,7 @@ class walk_printer {
     if (r_.rows == 1) {
       p_.over_vectors(rows_.tile(""), [&] {
         out_.line("#pragma unroll");
-        out_.line("for (int l = 0; l < " + width_ + "; ++l) " +
+        out_.line("for (int l = 0; l < " + width_ + "; ++l) " + (r_.in_part ? "if (l < lanes) " : "") +
                   parts_.at(id, "(long)block*" + columns_ + " + f*" + width_ + " + l") + " = " + a + "[u][l];");
       });
       return;

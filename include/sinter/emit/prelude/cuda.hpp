@@ -161,6 +161,15 @@ template <int V, class M> SX pack<V, M> load_once(const M* p) {
   for (int i = 0; i < (int)(V * sizeof(M) / n); ++i) r.w[i] = __ldcs((const W*)p + i);
   return r.x;
 }
+// The first n elements; the others are 0, and nothing of them is read.
+template <int V, bool once, class M> SX pack<V, M> load_part(const M* p, long n) {
+  if (n >= V) return once ? load_once<V>(p) : load<V>(p);
+  pack<V, M> r{};
+#pragma unroll
+  for (int l = 0; l < V; ++l)
+    if (l < n) r.e[l] = p[l];
+  return r;
+}
 template <int V, class M> SX pack<V, M> load_strided(const M* p, long stride) {
   pack<V, M> r;
 #pragma unroll
@@ -178,6 +187,13 @@ template <int V, class M, class F> SX pack<V, M> load_where(const M* p, long str
 template <int V, class M> SX void store_strided(M* p, long stride, pack<V, M> x) {
 #pragma unroll
   for (int l = 0; l < V; ++l) p[l * stride] = x.e[l];
+}
+// The first n elements.
+template <int V, class M> SX void store_part(M* p, long stride, pack<V, M> x, long n) {
+  if (stride == 1 && n >= V) return store(p, x);
+#pragma unroll
+  for (int l = 0; l < V; ++l)
+    if (l < n) p[l * stride] = x.e[l];
 }
 template <int V, class M> SX auto get(const pack<V, M>& x, int l) { return decode(x.e[l]); }
 template <int V, class M, class T> SX void put(pack<V, M>& x, int l, T value) { x.e[l] = encode<M>(value); }
