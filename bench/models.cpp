@@ -257,10 +257,20 @@ const row& row_named(const std::vector<row>& all, const std::string& name) {
   fail_usage("there is no row " + name);
 }
 
-/// Calls a row a few times, for SINTER_TRACE and SINTER_LOGS, and prints its report.
-void print_kernels(const row& what, const settings& s) {
+/// Calls a row a few times, for SINTER_TRACE and SINTER_LOGS, and prints its report; as JSON, a line for each step.
+void print_kernels(const row& what, const settings& s, bool json) {
   const workload w = what.make(s);
-  for (int i = 0; i < 3; ++i) w.call();
+  for (int i = 0; i < 5; ++i) w.call();
+  if (json) {
+    const report told = w.told();
+    for (std::size_t k = 0; k < told.steps.size(); ++k) {
+      const auto& step = told.steps[k];
+      std::printf("{\"step\": %zu, \"name\": \"%s\", \"read\": %lld, \"written\": %lld, \"flops\": %lld}\n", k,
+                  step.name.c_str(), static_cast<long long>(step.read), static_cast<long long>(step.written),
+                  static_cast<long long>(step.flops));
+    }
+    return;
+  }
   explanation e;
   e.name = what.name;
   e.specialisations.push_back({"", {}, {}, w.told()});
@@ -277,7 +287,7 @@ int main(int argc, char** argv) {
     set_default_device(device::cuda(0));
   }
   if (!given.child.empty()) return measure(row_named(all, given.child), given.of), 0;
-  if (!given.kernels.empty()) return print_kernels(row_named(all, given.kernels), given.of), 0;
+  if (!given.kernels.empty()) return print_kernels(row_named(all, given.kernels), given.of, given.json), 0;
   std::vector<std::string> names = given.rows;
   if (names.empty())
     for (const row& r : all) names.emplace_back(r.name);

@@ -311,6 +311,8 @@ inline run::cuda::sequence assemble_cuda(const cuda_plan& p, const binding& wher
       assemble_group(assembly, p, group, module, device, how, sizes, late);
     }
     while (inside && inside->kernel.size() < out.steps.size()) inside->kernel.push_back(n);
+    for (std::size_t s = out.steps.size(); s-- > 0 && out.steps[s].number < 0;)
+      out.steps[s].number = static_cast<int>(p.first_step + n);
   }
   assembly.finish(device);
   return out;

@@ -334,17 +334,23 @@ SINTER_API void multiply(product_plan& p, const matmul& what, detail::product_ad
   if (r != 0) detail::fail_product(p, std::string(" failed: cuBLASLt: ") + call.words(r), label);
 }
 
+/// The same, with scratch memory of its own.
+SINTER_API void multiply(product_plan& p, const matmul& what, const detail::product_addresses& at, queue& q,
+                         const char* label) {
+  if (detail::is_empty(what)) return;
+  const storage workspace = p.choice.workspace > 0 ? allocate(p.choice.workspace, q.where->index, "scratch memory of",
+                                                              label != nullptr ? label : "a product")
+                                                   : storage{};
+  multiply(p, what, at, workspace.data(), q, label);
+}
+
 /// Asks the queue for a product on buffers, with its GPU's context current; `bias` is null when there is none. Throws
 /// system_error when there is no cuBLASLt, or, naming `label`, when it cannot do it.
 SINTER_API void multiply(const matmul& what, const void* a, const void* b, void* out, const void* bias, queue& q,
                          const char* label = nullptr) {
   if (detail::is_empty(what)) return;
   const detail::product_addresses at = detail::offset(what, {a, b, out, bias});
-  product_plan& p = plan_product(what, detail::common_alignment(what, at), q.where->index);
-  const storage workspace = p.choice.workspace > 0 ? allocate(p.choice.workspace, q.where->index, "scratch memory of",
-                                                              label != nullptr ? label : "a product")
-                                                   : storage{};
-  multiply(p, what, at, workspace.data(), q, label);
+  multiply(plan_product(what, detail::common_alignment(what, at), q.where->index), what, at, q, label);
 }
 
 }  // namespace sinter::engine::run::cuda

@@ -26,7 +26,7 @@ inline const storage& scratch_pool::reserve(std::size_t bytes, int index, const 
 /// Calls of one sequence, recorded. The first `alone` run step by step, so that everything is loaded; the next one records.
 /// Later ones change the nodes whose operands moved, in one of a few copies of the graph: a program whose buffers take
 /// turns changes nothing after its first turns. What no graph can hold, or the driver does not take within branches and loops,
-/// runs step by step for good. Thread-safe. The sequence must outlive it.
+/// runs step by step for good. Traced calls run step by step, so that each step's time is seen. Thread-safe. The sequence must outlive it.
 class recording {
  public:
   recording(const sequence& s, std::shared_ptr<scratch_pool> pool, std::uint64_t alone = 1)
@@ -48,7 +48,8 @@ class recording {
   void launch(std::span<void* const> given, const long* sizes) {
     {
       const scratch_pool::claim held(*pool_);
-      if (calls_++ >= alone_ && is_recorded_ && !detail::synchronous() && launch_recorded(given, sizes)) return;
+      if (calls_++ >= alone_ && is_recorded_ && !detail::synchronous() && !is_traced() && launch_recorded(given, sizes))
+        return;
     }
     execute(sequence_, given, sizes);
   }

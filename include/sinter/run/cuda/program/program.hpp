@@ -14,7 +14,8 @@
 #include "../device/memory.hpp"
 #include "../device/module.hpp"
 #include "../device/pinned.hpp"
-#include "blas.hpp"
+#include "step_times.hpp"
+#include "tune.hpp"
 
 namespace sinter::engine::run::cuda {
 
@@ -41,6 +42,7 @@ class routine;
 struct step {
   action what = action::launch;
   const char* label = "a kernel";  ///< from cuda::label()
+  int number = -1;                 ///< of its line in the report, if it has one
   series<operand> operands;        ///< a kernel's in order; a fill's target; a product's a, b, out and bias
 
   // Of a launch. Its parameters: the operands, the table if there is one, the scratch address, the sizes, its own.
@@ -254,8 +256,18 @@ inline void launch(const step& s, void** parameters, queue& q, const driver_tabl
   requested(r, s.label, q, call);
 }
 
+/// Asks the stream for a product, by the algorithm that recorded calls use if `tuned`.
+inline void enqueue_product(const step& s, const operand_table& table, bool tuned, queue& q) {
+  const product_addresses at = offset(s.product, {table[s.operands[0]], table[s.operands[1]], table[s.operands[2]],
+                                                  s.operands.size() > 3 ? table[s.operands[3]] : nullptr});
+  const int alignment = common_alignment(s.product, at);
+  multiply(tuned && alignment == 16 ? tuned_product(s.product, q.where->index, s.label)
+                                    : plan_product(s.product, alignment, q.where->index),
+           s.product, at, q, s.label);
+}
+
 /// Asks the stream for one step.
-inline void enqueue(const step& s, operand_table& table, queue& q, const driver_table& call) {
+inline void enqueue(const step& s, operand_table& table, bool tuned, queue& q, const driver_table& call) {
   switch (s.what) {
     case action::launch:
       if (s.blocks != 0) launch(s, parameter_list(s, table).data(), q, call);
@@ -274,8 +286,7 @@ inline void enqueue(const step& s, operand_table& table, queue& q, const driver_
       break;
     }
     case action::product:
-      multiply(s.product, table[s.operands[0]], table[s.operands[1]], table[s.operands[2]],
-               s.operands.size() > 3 ? table[s.operands[3]] : nullptr, q, s.label);
+      if (!is_empty(s.product)) enqueue_product(s, table, tuned, q);
       requested(api::success, s.label, q, call);
       break;
   }
@@ -283,15 +294,23 @@ inline void enqueue(const step& s, operand_table& table, queue& q, const driver_
 
 }  // namespace detail
 
-/// Asks a stream, whose context is current, for all steps, with scratch_bytes at `base`.
-inline void execute_in(const sequence& s, std::span<void* const> given, char* base, const long* sizes, queue& q) {
+/// Asks a stream, whose context is current, for all steps, with scratch_bytes at `base`. With `times`, notes how long they take, and
+/// does products as recorded calls do.
+inline void execute_in(const sequence& s, std::span<void* const> given, char* base, const long* sizes, queue& q,
+                       step_times* times = nullptr) {
   const driver_table& call = driver();
   detail::operand_table table(s, given, base, sizes);
   if (s.table_bytes != 0) {
     table.put_tables(base + s.tables);
     detail::send_tables(s, table, q);
   }
-  for (const step& one : s.steps) detail::enqueue(one, table, q, call);
+  for (const step& one : s.steps) {
+    if (times != nullptr) times->begin(one.number, one.label);
+    detail::enqueue(one, table, times != nullptr && s.tuned, q, call);
+  }
+  if (times == nullptr) return;
+  times->begin(-1, "");
+  times->note();
 }
 
 /// Asks this thread's current stream of the sequence's GPU for all steps and returns. `given` are the addresses of inputs
@@ -303,7 +322,9 @@ inline void execute(const sequence& s, std::span<void* const> given, const long*
   const storage scratch = s.scratch_bytes > 0 ? allocate(static_cast<std::size_t>(s.scratch_bytes), s.device,
                                                          scratch_of_call, s.steps.back().label)
                                               : storage{};
-  execute_in(s, given, static_cast<char*>(scratch.data()), sizes, q);
+  if (!is_traced()) return execute_in(s, given, static_cast<char*>(scratch.data()), sizes, q);
+  step_times times(q);
+  execute_in(s, given, static_cast<char*>(scratch.data()), sizes, q, &times);
 }
 
 }  // namespace sinter::engine::run::cuda
