@@ -85,10 +85,10 @@ void check_all(std::int64_t rows, std::int64_t columns) {
   });
   check_program<T>("read at an index, turned", rows, columns, [](auto x, auto w, auto v) {
     const tensor<T, 2> y = matmul(x, w);
-    const tensor<std::int64_t, 1> at = (arange<std::int64_t>(y.size(0)) * std::int64_t{5} + std::int64_t{1}) % y.size(1);
+    const tensor<std::int64_t, 1> at =
+        (arange<std::int64_t>(y.size(0)) * std::int64_t{5} + std::int64_t{1}) % y.size(1);
     const tensor<T, 2> picked = take_along_axis(y, reshape(at, {-1, 1}), axis<1>);
-    return std::pair<tensor<T, 2>, tensor<T, 2>>{matmul(transpose(y) + sum(v), x),
-                                                 picked + sum(v)};
+    return std::pair<tensor<T, 2>, tensor<T, 2>>{matmul(transpose(y) + sum(v), x), picked + sum(v)};
   });
 }
 
@@ -100,6 +100,24 @@ TEST_CASE("rows that no vector divides") {
   check_all<bf16>(521, 277);
   check_all<f16>(300, 1031);
   check_all<double>(150, 301);
+}
+
+TEST_CASE("what lies between padded rows is 0 where a product adds it up, and verify looks at padded arrays") {
+  if (device_count() == 0) return;
+  const auto f = [](tensor<float, 2> x, tensor<float, 2> w, tensor<float, 2> v) {
+    // The second product's operands both have padded rows of its terms.
+    const tensor<float, 2> y = tanh(matmul(x, w)), z = sin(matmul(transpose(v), w));
+    return matmul(y, transpose(z));
+  };
+  const device gpu = device::cuda(0);
+  const auto x = drawn<float>(1, 300, 48).to(gpu), w = drawn<float>(2, 48, 259).to(gpu),
+             v = drawn<float>(3, 48, 280).to(gpu);
+  const auto want = f(x.to(device::cpu()), w.to(device::cpu()), v.to(device::cpu()));
+  check_close(compile(f)(x, w, v), want, 2e-5);
+  check_close(compile(f, {.mode = mode::reduce_overhead})(x, w, v), want, 2e-5);
+  const verification found = verify(f)(x, w, v);
+  CHECK_MESSAGE(found, found.text());
+  CHECK(found.compared > 3 * 259 * 280);
 }
 
 TEST_CASE("rows that vectors divide have the same values") {

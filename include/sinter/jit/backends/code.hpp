@@ -99,6 +99,7 @@ struct build_capture {
   std::shared_ptr<const sized> numbers;  ///< the steps for them
   ir::graph graph;                       ///< as it was planned
   series<int> operand;                   ///< per node: its place in the table of addresses; -1: it is in no memory
+  series<series<ir::dim>> strides;       ///< per node of what kernels write; empty: row-major
   series<series<int>> written;           ///< per kernel: the nodes that it stores to
   series<std::size_t> kernel;            ///< per step: the kernel that it belongs to
 };
@@ -298,6 +299,7 @@ inline bool is_row_major(const ir::shape& extents, const series<ir::dim>& stride
 struct binding {
   series<int> operand;  ///< per node: inputs come first, then results, then intermediates; -1: it is no buffer
   int operands = 0;     ///< how many there are
+  series<series<ir::dim>> strides;     ///< per node of what kernels write; empty: row-major
   series<std::int64_t> intermediates;  ///< offsets in the scratch block
   series<plan::lifetime> lives;        ///< of the intermediates
   std::int64_t scratch_bytes = 0;
@@ -321,6 +323,7 @@ inline binding bind_operands(const series<result_spec>& results, const ir::graph
                              std::span<const std::size_t> when, std::span<const std::int64_t> sizes,
                              std::int64_t most_apart = 0) {
   binding b;
+  b.strides = strides;
   b.operand.resize(g.size(), -1);
   const auto number = [&](std::size_t id) {
     if (b.operand[id] < 0) b.operand[id] = b.operands++;
@@ -351,6 +354,7 @@ inline void picture_plan(code& c, const ir::graph& g, const series<plan::kernel>
   if (c.inside) {
     c.inside->graph = g;
     c.inside->operand = where.operand;
+    c.inside->strides = where.strides;
     for (std::size_t k = 0; k < kernels.size(); ++k) {
       if (c.inside->written.size() <= when[k]) c.inside->written.resize(when[k] + 1);
       for (const auto& b : kernels[k].buffers)

@@ -6,6 +6,7 @@
 #include "../../base/series.hpp"
 #include "../../emit/cuda/choose.hpp"
 #include "../../emit/cuda/kernel.hpp"
+#include "../../plan/fusion/gaps.hpp"
 #include "../../plan/fusion/parts.hpp"
 #include "../../plan/fusion/split.hpp"
 #include "../../plan/kernel/sized.hpp"
@@ -175,6 +176,36 @@ inline bool is_of_shape(const cuda_plan& p, const cuda_group& group) {
   return group.count >= plan::least_alike && plan::shares_by_shape(p.kernels[group.first]);
 }
 
+/// The group that first touches a buffer.
+inline cuda_group& first_user(cuda_plan& p, int buffer) {
+  std::size_t k = 0;
+  while (!plan::uses(p.kernels[k], buffer)) ++k;
+  return p.groups[p.when[k]];
+}
+
+/// Lets calls of the matrix library go on into gaps between padded rows, where it can: first those that add up what is there.
+inline void fill_gaps(cuda_plan& p, int device, const options& how) {
+  const plan::gap_filler gaps(p.graph, p.strides);
+  sorted_set<int> cleared;
+  const auto take = [&](cuda_group& group, const std::optional<plan::blas_call>& wider) {
+    std::string why;
+    const bool can = wider && run::cuda::can_multiply(to_matmul(*wider, how), device, why);
+    if (can) group.call = wider;
+    return can;
+  };
+  const auto buffer_of = [&](const cuda_group& group, const plan::blas_operand& o) {
+    return p.kernels[group.first].buffers[static_cast<std::size_t>(o.buffer)].id;
+  };
+  const auto is_fixed = [&](const cuda_group& group) { return group.call && p.kernels[group.first].symbols == 0; };
+  for (cuda_group& group : p.groups)
+    if (is_fixed(group) && take(group, gaps.with_terms(p.kernels[group.first], *group.call)))
+      for (const auto* o : {&group.call->a, &group.call->b}) cleared.insert(buffer_of(group, *o));
+  for (cuda_group& group : p.groups)
+    if (is_fixed(group) && cleared.count(buffer_of(group, group.call->out)) == 0)
+      take(group, gaps.with_columns(p.kernels[group.first], *group.call));
+  for (const int id : cleared) first_user(p, id).cleared.push_back(id);
+}
+
 /// Chooses what the matrix library does, and which of the other kernels share code.
 inline void choose_code(code& c, cuda_plan& p, const options& how) {
   const auto hints = hints_of(c.layout);
@@ -191,6 +222,7 @@ inline void choose_code(code& c, cuda_plan& p, const options& how) {
       shaped.push_back(k);
     }
   }
+  fill_gaps(p, c.where.index, how);
   p.shared = plan::codes_of(p.kernels, alike, true);
   plan::share_shapes(p.shared, p.kernels, shaped);
 }
@@ -308,6 +340,7 @@ inline run::cuda::sequence assemble_cuda(const cuda_plan& p, const binding& wher
       assembly.add_call(group, device_routine(p.graph, p.graph[first.opaque], std::move(parts), module, device, sizes,
                                               std::move(in_place)));
     } else {
+      assembly.add_clearing(group);
       assemble_group(assembly, p, group, module, device, how, sizes, late);
     }
     while (inside && inside->kernel.size() < out.steps.size()) inside->kernel.push_back(n);

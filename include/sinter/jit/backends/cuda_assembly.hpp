@@ -81,6 +81,7 @@ inline plan::size_fit fit_for(std::span<const plan::kernel> kernels, std::span<c
 struct cuda_group {
   std::size_t first = 0, count = 0;
   std::optional<plan::blas_call> call;  ///< for the sizes of the traced call
+  series<int> cleared;  ///< padded arrays that are 0 before it runs: what it leaves between rows stays 0
   emit::cuda_source source;
   int text = -1;             ///< the first of its texts among all that are compiled
   plan::size_fit fit;        ///< of the source; with symbols, sizes may ask for another one later
@@ -136,6 +137,13 @@ class cuda_assembly {
   cuda_assembly(run::cuda::sequence& out, const series<plan::kernel>& kernels, const binding& where, bool apart,
                 std::span<const std::int64_t> sizes)
       : out_(out), kernels_(kernels), where_(where), apart_(apart), sizes_(sizes) {}
+
+  /// Writes 0 to the arrays whose gaps a later product adds up.
+  void add_clearing(const cuda_group& g) {
+    for (const auto& k : g.of(kernels_))
+      for (const auto& b : k.buffers)
+        if (std::find(g.cleared.begin(), g.cleared.end(), b.id) != g.cleared.end()) clear(b);
+  }
 
   void add_product(const cuda_group& g, const plan::blas_call& call, const options& how) {
     run::cuda::step s;
@@ -199,6 +207,16 @@ class cuda_assembly {
   }
 
  private:
+  void clear(const plan::buffer_use& b) {
+    run::cuda::step s;
+    s.what = run::cuda::action::fill;
+    s.label = run::cuda::label("gaps between rows");
+    s.operands.push_back(operand_of(b));
+    for (const auto& life : where_.lives)
+      if (life.buffer == b.id) s.bytes = life.bytes;
+    out_.steps.push_back(std::move(s));
+  }
+
   /// Those that are parameters, then those of the table, and its numbers.
   void add_operands(run::cuda::step& s, std::span<const plan::kernel> group, const emit::cuda_source& source) {
     series<run::cuda::operand> all;

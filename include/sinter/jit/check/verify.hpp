@@ -27,11 +27,14 @@ struct held {
   dtype type = dtype::f32;
   storage memory;
 
-  held(const ir::node& n, device where, std::span<const std::int64_t> sizes) : type(n.type) {
+  /// `layout`: the strides of a padded array; empty: row-major.
+  held(const ir::node& n, const series<ir::dim>& layout, device where, std::span<const std::int64_t> sizes)
+      : type(n.type) {
     for (const auto& e : n.extents) extents.push_back(e.evaluate(sizes));
     std::int64_t count = 1;
     strides.resize(extents.size());
-    for (std::size_t d = extents.size(); d-- > 0; count *= extents[d]) strides[d] = count;
+    for (std::size_t d = extents.size(); d-- > 0; count = strides[d] * extents[d])
+      strides[d] = layout.empty() ? count : layout[d].evaluate(sizes);
     memory = allocate(static_cast<std::size_t>(count) * size_of(type), where);
   }
   ir::literal_array values() const {
@@ -102,7 +105,7 @@ class specimen {
     for (ir::node_id node = 0; node < inside.operand.size(); ++node) {
       const int at = inside.operand[node];
       if (at < 0 || inside.graph[node].code == ir::op::input) continue;
-      held h(inside.graph[node], c.where, sizes());
+      held h(inside.graph[node], inside.strides[node], c.where, sizes());
       if (table_.size() <= static_cast<std::size_t>(at)) table_.resize(static_cast<std::size_t>(at) + 1);
       table_[static_cast<std::size_t>(at)] = h.memory.data();
       memory_.emplace(node, std::move(h));
