@@ -517,6 +517,36 @@ TEST_CASE("derivatives at ties of a maximum with an index, and at the root of 0"
   }
 }
 
+TEST_CASE_TEMPLATE("powers beyond the range of f32 leave lp_pool as it is", T, float, bf16) {
+  using line = tensor<T, 3>;
+  const double tolerance = std::is_same_v<T, float> ? 2e-6 : 0x1p-7;
+  for (const double size :
+       std::is_same_v<T, float> ? std::vector{1e37, 3e25, 1., 1e-25, 1e-36} : std::vector{1e30, 1e-25})
+    for (const double power : {1., 2., 3., 1.5, -2.}) {
+      INFO(size, " ", power);
+      const line x = cast<T>(reshape(tensor<float, 1>{3, -4, 1.5, 2, 5, 0.5}, 1, 1, 6) * static_cast<float>(size));
+      const auto f = [&](const line& t) { return line(lp_pool1d(power == 2 ? t : line(abs(t)), power, 2)); };
+      const auto g = [&](const line& t) {
+        return line(grad([&](const line& u) { return tensor<float, 0>(sum(cast<float>(f(u)))); })(t));
+      };
+      for (const std::string backend : {"", "reference", "cpu"}) {
+        options how;
+        how.backend = backend;
+        const line y = backend.empty() ? f(x) : compile(f, how)(x);
+        const line slope = backend.empty() ? g(x) : compile(g, how)(x);
+        for (int k = 0; k < 3; ++k) {
+          const double a = std::fabs(static_cast<double>(static_cast<float>(x(0, 0, 2 * k)))),
+                       b = std::fabs(static_cast<double>(static_cast<float>(x(0, 0, 2 * k + 1)))),
+                       want = a * std::pow(1 + std::pow(b / a, power), 1 / power);
+          CHECK(std::fabs(static_cast<double>(static_cast<float>(y(0, 0, k))) - want) <= tolerance * want);
+          const double steep = std::pow(a / want, power - 1) * (static_cast<float>(x(0, 0, 2 * k)) < 0 ? -1 : 1);
+          CHECK(std::fabs(static_cast<double>(static_cast<float>(slope(0, 0, 2 * k))) - steep) <=
+                4 * tolerance * std::fabs(steep));
+        }
+      }
+    }
+}
+
 TEST_CASE("places that max_unpool does not have; bytes that have no infinity") {
   using line = tensor<float, 3>;
   const line x = reshape(tensor<float, 1>{5, 7}, 1, 1, 2);

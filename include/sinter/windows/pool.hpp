@@ -219,11 +219,13 @@ auto lp_pool_of(const char* op, const X& x, double power, const per_axis& window
     const auto windows = taps_of<Spatial, T, X::rank>(h, p, T{}, at);
     const auto& wider = wide(windows, at);
     const auto result = [&](const auto& y) {
-      return typed<T, other_extents(X::static_shape, Spatial)>(untyped(narrow<T>(y, at), at), at);
+      const auto rounded = cast<element_of<std::remove_cvref_t<decltype(wider)>>>(y, at);
+      return typed<T, other_extents(X::static_shape, Spatial)>(untyped(narrow<T>(rounded, at), at), at);
     };
     if (power == 1) return result(sum_over<taps, false>(wider, at));
-    if (power == 2) return result(root_of_squares(sum_over<taps, false>(mul(wider, wider, at), at), at));
-    const auto sums = sum_over<taps, false>(pow(wider, formula_number{power}, at), at);
+    // Powers of f32 and of halves add up in the range of f64.
+    if (power == 2) return result(root_of_squares(squares_over<taps, false>(wider, at), at));
+    const auto sums = sum_over<taps, false>(pow(cast<double>(wider, at), formula_number{power}, at), at);
     // The root of 0 has no derivative: it is 0, as a norm's.
     const auto none = detail::evaluate(eq(sums, 0, at), at);
     const auto some = detail::evaluate(where(none, 1, sums, at), at);
