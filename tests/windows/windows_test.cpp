@@ -812,6 +812,60 @@ TEST_CASE("what does not fit") {
           "[interpolate] align_corners and antialias are of linear and cubic only");
 }
 
+TEST_CASE("open extents that pools and interpolate divide need few specialisations") {
+  const auto check = [](std::size_t most, auto f) {
+    const auto open = compile(f, {.dynamic = dynamic::yes});
+    for (const auto& [h, w] : {std::pair{17, 23},
+                               {12, 20},
+                               {31, 9},
+                               {21, 14},
+                               {28, 35},
+                               {40, 13},
+                               {64, 64},
+                               {19, 50},
+                               {33, 27},
+                               {14, 14},
+                               {50, 60},
+                               {9, 11}}) {
+      INFO(h, " ", w);
+      const image x = ops::between<f64, 4>({2, 3, h, w}, -2, 2, h + w);
+      ops::check_equal(ops::values(open(x)), ops::values(image(f(x))), 1e-6);
+    }
+    CHECK(open.specialisations() <= most);
+  };
+  for (const double scale : {0.5, 2.0, 0.25, 1.5})
+    check(1, [=](const image& x) { return image(interpolate(x, {.scale = {scale}, .mode = resize::area})); });
+  // Whether the result divides an axis is a guard: two of each axis.
+  check(4, [](const image& x) { return image(interpolate(x, {.size = {5, 3}, .mode = resize::area})); });
+  check(4, [](const image& x) { return image(adaptive_avg_pool2d(x, {5, 3})); });
+  check(4, [](const image& x) { return image(adaptive_max_pool2d(x, {5, 3})); });
+  // So it is of 10, and then in which range between two powers of two the extent lies.
+  for (const resize mode : {resize::nearest, resize::linear, resize::cubic, resize::area})
+    check(6, [=](const image& x) { return image(interpolate(x, {.scale = {0.7}, .mode = mode})); });
+  // Whether a last window hangs over is a guard.
+  check(4, [](const image& x) { return image(max_pool2d(x, 2, {.stride = 3, .ceil_mode = true})); });
+  check(4, [](const image& x) { return image(avg_pool2d(x, 2, {.stride = 3, .padding = 1, .ceil_mode = true})); });
+  check(2, [](const image& x) {
+    const dim side = min(x.size(2), x.size(3));
+    return image(slice<2>(slice<3>(x, 0, side), 0, side));
+  });
+}
+
+TEST_CASE("open extents by a scale whose double is below a quotient are floor(n · scale), in few specialisations") {
+  for (const double scale : {0.7, 1.4, 2.0 / 3, 0.35, 0.3, 1.1}) {
+    options how{.dynamic = dynamic::yes};
+    how.backend = "reference";
+    how.recompile_limit = 32;
+    const auto f =
+        compile([=](const tensor<float, 3>& x) { return tensor<float, 3>(interpolate(x, {.scale = {scale}})); }, how);
+    for (i64 n = 6; n <= 700; n += n < 100 ? 1 : 3) {
+      const auto want = static_cast<i64>(std::floor(static_cast<double>(n) * scale));
+      CHECK(f(full<float>(1.5f, 1, 1, n)).size(2) == dim(want));
+    }
+    CHECK(f.specialisations() <= 16);
+  }
+}
+
 TEST_CASE("a convolution and its derivatives store nothing as large as all windows") {
   using real = tensor<float, 4>;
   const real x = ops::between<float, 4>({32, 32, 32, 16}, -1, 1, 1),
