@@ -815,18 +815,19 @@ TEST_CASE("what does not fit") {
 TEST_CASE("open extents that pools and interpolate divide need few specialisations") {
   const auto check = [](std::size_t most, auto f) {
     const auto open = compile(f, {.dynamic = dynamic::yes});
-    for (const auto& [h, w] : {std::pair{17, 23},
-                               {12, 20},
-                               {31, 9},
-                               {21, 14},
-                               {28, 35},
-                               {40, 13},
-                               {64, 64},
-                               {19, 50},
-                               {33, 27},
-                               {14, 14},
-                               {50, 60},
-                               {9, 11}}) {
+    for (const auto& size : {std::pair{17, 23},
+                             {12, 20},
+                             {31, 9},
+                             {21, 14},
+                             {28, 35},
+                             {40, 13},
+                             {64, 64},
+                             {19, 50},
+                             {33, 27},
+                             {14, 14},
+                             {50, 60},
+                             {9, 11}}) {
+      const int h = size.first, w = size.second;
       INFO(h, " ", w);
       const image x = ops::between<f64, 4>({2, 3, h, w}, -2, 2, h + w);
       ops::check_equal(ops::values(open(x)), ops::values(image(f(x))), 1e-6);
