@@ -53,7 +53,7 @@ class interpreted final : public sinter::engine::run::routine {
 };
 
 /// The results of a branch or a loop, in memory of their own; those that nothing picks are left empty.
-inline literal_arrays run_step(const sinter::ir::graph& g, const sinter::series<node_id>& live, node_id id,
+inline literal_arrays run_step(const sinter::ir::graph& g, const sinter::series<node_id>& picks, node_id id,
                                const std::vector<const literal_array*>& in, std::span<const std::int64_t> sizes) {
   const auto& n = g[id];
   sinter::series<sinter::engine::run::sequence> parts;
@@ -68,7 +68,6 @@ inline literal_arrays run_step(const sinter::ir::graph& g, const sinter::series<
     given.emplace_back(memory.back()->data(), memory.back()->data() + memory.back()->size());
     buffers.push_back(memory.back()->data());
   }
-  const auto picks = picks_of(g, live, id);
   literal_arrays out(picks.size());
   for (std::size_t k = 0; k < picks.size(); ++k) {
     const auto& r = n.attr.step->results[k];
@@ -95,6 +94,7 @@ inline literal_arrays run_step(const sinter::ir::graph& g, const sinter::series<
 inline literal_arrays evaluate_steps(const sinter::ir::graph& g, std::span<const literal_array> inputs,
                                      std::span<const std::int64_t> sizes) {
   const auto live = g.live();
+  const sinter::ir::picks picks(g, live);
   std::vector<literal_array> values(g.size());
   std::map<node_id, literal_arrays> steps;
   for (auto id : live) {
@@ -103,7 +103,7 @@ inline literal_arrays evaluate_steps(const sinter::ir::graph& g, std::span<const
     for (auto x : n.in) in.push_back(&values[x]);
     if (n.code == op::input) values[id] = inputs[static_cast<std::size_t>(n.attr.ints[0])];
     else if (n.code == op::pick) values[id] = steps.at(n.in[0])[static_cast<std::size_t>(n.attr.ints[0])];
-    else if (n.code == op::opaque) steps[id] = run_step(g, live, id, in, sizes);
+    else if (n.code == op::opaque) steps[id] = run_step(g, picks.of(id), id, in, sizes);
     else values[id] = detail::reference::compute({n, {in.begin(), in.end()}, sizes});
   }
   literal_arrays out;

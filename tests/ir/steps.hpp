@@ -1,6 +1,8 @@
 // tests/ir/steps.hpp: opaque nodes for tests, from functions on values.
 #pragma once
 
+#include <algorithm>
+#include <ctime>
 #include <functional>
 #include <memory>
 #include <sinter/ir/define.hpp>
@@ -31,6 +33,21 @@ inline values push(const values& operands, opaque step, sinter::location where =
   for (auto id : sinter::ir::push_opaque(g, sinter::ir::seal(std::move(step)), in, where))
     out.push_back({g, id, where});
   return out;
+}
+
+/// How many times as long something takes for `times` as many steps: the least of three tries, any of which may be disturbed.
+inline double growth(const std::function<void(int count)>& run, int count, int times) {
+  const auto seconds = [&](int n) {
+    const std::clock_t began = std::clock();
+    run(n);
+    return static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC;
+  };
+  double least = 0;
+  for (int i = 0; i < 3; ++i) {
+    const double ratio = seconds(count * times) / std::max(seconds(count), 1e-3);
+    least = i == 0 ? ratio : std::min(least, ratio);
+  }
+  return least;
 }
 
 /// operands: the predicate, then what both branches take.
@@ -102,6 +119,27 @@ inline values while_loop(const values& init, const part& test, const part& body)
     s.parts.push_back(std::move(g));
   }
   return push(init, std::move(s));
+}
+
+/// So many branches and as many loops, each of a part of one array.
+inline graph many(int count) {
+  graph g;
+  const value x(g, g.add_input(sinter::dtype::f64, {8 * count}));
+  for (int i = 0; i < count; ++i) {
+    const value p = sinter::ir::slice(x, {8}, {8 * i}, {1});
+    const value none(g, g.constant(sinter::dtype::f64, 0.0, {})), all = reduce(p, sinter::ir::op::add, {0});
+    const value positive(g, g.push(sinter::ir::op::lt, {none.id(), all.id()}));
+    finish(g, cond(
+                  {positive, p}, [](const values& in) { return values{sin(in[0])}; },
+                  [](const values& in) { return values{cos(in[0])}; }));
+    const auto taken = loop(2, {sinter::ir::slice(p, {4}, {0}, {1})}, {reshape(p, {2, 4})}, {},
+                            [](const value&, const values& c, const values& rows, const values&) {
+                              const value next = sin(c[0] + rows[0]);
+                              return values{next, next};
+                            });
+    g.outputs.push_back(taken[1].id());
+  }
+  return g;
 }
 
 }  // namespace steps

@@ -330,6 +330,40 @@ TEST_CASE("rows with NaN and infinities, and rows of zeros, have norms of their 
   w.run();
 }
 
+TEST_CASE_TEMPLATE("rows whose sum is beyond f32 are normalised", T, float, bf16) {
+  const double tolerance = 4 * std::max(2e-6, one_unit<T>);
+  const auto f = [](const auto& t) { return layer_norm(t); };
+  const auto open = compile([=](const tensor<T, 2>& t) { return tensor<T, 2>(f(t)); }, {.dynamic = dynamic::yes});
+  ops::walk w;
+  for (const std::int64_t n : {4, 16, 100, 5003}) {
+    tensor<T, 2> x = sized<T, 2>({5, n}, 1e38, false);
+    // Sums are beyond f32 on their way alone.
+    for (std::int64_t i = 0; i < n; ++i) x(3, i) = static_cast<T>(i < n / 2 ? 3e38f : -2.5e38f + 1e37f * (i % 7));
+    const array want =
+        along(ops::values(x), 1, false, [](auto s, double own) { return (own - s.mean) / std::sqrt(s.var); });
+    w.row("layer_norm", want, tolerance, f, x);
+    ops::check_equal(ops::values(open(x)), want, tolerance);
+  }
+  CHECK(open.specialisations() == 1);
+  w.run();
+}
+
+TEST_CASE("gradients of rows whose sum is beyond f32") {
+  const float size = 1e36f;
+  const auto x = sized<float, 2>({3, 1000}, size, false);
+  const auto slope = [=](const auto& t) {
+    return evaluate(grad([](const auto& u) {
+                      const auto y = evaluate(layer_norm(u));
+                      return sum(y * y * y) * 0.02f;
+                    })(t) *
+                    size);
+  };
+  const array want = ops::values(slope(tensor<double, 2>(cast<double>(x))));
+  ops::check_equal(ops::values(slope(x)), want, 2e-5);
+  for (const std::string backend : {"cpu", "reference"})
+    ops::check_equal(ops::values(compile(slope, {.backend = backend})(x)), want, 2e-5);
+}
+
 TEST_CASE("an eps that the dtype does not hold is 0") {
   ops::walk w;
   for (const int n : {3, 7, 40, 2003}) {

@@ -159,6 +159,45 @@ TEST_CASE("L-BFGS with a line search ends at the least value, in f32, too, and s
   check_close(std::get<0>(v).to_vector(), std::vector<float>(4), 2e-3);
 }
 
+TEST_CASE("steps of L-BFGS in f32 are those in f64, however steep the function is") {
+  const auto bowl = [](float steep) {
+    return [steep](const auto& v) {
+      const auto& x = std::get<0>(v);
+      using T = typename std::remove_cvref_t<decltype(x)>::value_type;
+      const tensor<T, 1> weights{1, 2, 0.5, 4}, from{1, -2, 3, 0.5};
+      const auto d = evaluate(x - from);
+      return tensor<T, 0>(sum(weights * d * d + d * d * d * d * T(0.1)) * T(steep));
+    };
+  };
+  const auto check = [&](float steep, bool search) {
+    INFO(steep, " ", search);
+    const auto loss = bowl(steep);
+    // The first step is as long as in PyTorch: 1 / |g|₁.
+    const optim::lbfgs opt;
+    const auto step = [&](const auto& v, const auto& s) {
+      if (!search) return opt.update(v, grad(loss)(v), s);
+      auto [value, next, state] = opt.step(loss, v, s);
+      return std::pair{next, state};
+    };
+    std::tuple<tensor<double, 1>> exact{tensor<double, 1>{4, 3, -2, 1}};
+    std::tuple<tensor<float, 1>> plain{tensor<float, 1>{4, 3, -2, 1}}, made = plain;
+    auto of_exact = opt.init(exact);
+    auto of_plain = opt.init(plain), of_made = of_plain;
+    const auto compiled = compile(step);
+    for (int i = 0; i < 5; ++i) {
+      std::tie(exact, of_exact) = step(exact, of_exact);
+      std::tie(plain, of_plain) = step(plain, of_plain);
+      std::tie(made, of_made) = compiled(made, of_made);
+      const auto want = std::get<0>(exact).to_vector();
+      for (const auto& got : {std::get<0>(plain).to_vector(), std::get<0>(made).to_vector()})
+        for (std::size_t k = 0; k < 4; ++k) CHECK(std::abs(got[k] - want[k]) <= 2e-3);
+    }
+    CHECK(std::get<0>(plain).to_vector()[0] != 4);
+  };
+  for (const float steep : {1.f, 1e18f, 1e25f, 1e34f})
+    for (const bool search : {false, true}) check(steep, search);
+}
+
 TEST_CASE("a line search steps back from where the function is not finite") {
   using vec = std::tuple<tensor<double, 1>>;
   // Beyond 0 it is NaN, and the first look goes there.

@@ -139,3 +139,13 @@ TEST_CASE("calls become what they do, but those that stay lose results and opera
   const std::vector<arrays::literal_array> in{arrays::random(f64, {2}, 1), arrays::random(f64, {2}, 2)};
   CHECK(arrays::difference(arrays::run(g, in)[0], arrays::run(after, in)[0], 1e-15) == "");
 }
+
+TEST_CASE("eight times as many branches and loops take no more than some eight times as long") {
+  // 50 times, where each step looks for its results in the whole graph.
+  CHECK(steps::growth([](int count) { CHECK(run_all(steps::many(count)).outputs.size() == 2u * count); }, 300, 8) < 24);
+  const auto computed = [](int count) {
+    const std::vector<arrays::literal_array> in{arrays::random(f64, {8 * count}, 1)};
+    CHECK(arrays::run(steps::many(count), in).size() == 2u * count);
+  };
+  CHECK(steps::growth(computed, 300, 8) < 24);
+}

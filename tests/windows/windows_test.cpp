@@ -517,6 +517,36 @@ TEST_CASE("derivatives at ties of a maximum with an index, and at the root of 0"
   }
 }
 
+TEST_CASE_TEMPLATE("powers beyond the range of f32 leave lp_pool as it is", T, float, bf16) {
+  using line = tensor<T, 3>;
+  const double tolerance = std::is_same_v<T, float> ? 2e-6 : 0x1p-7;
+  for (const double size :
+       std::is_same_v<T, float> ? std::vector{1e37, 3e25, 1., 1e-25, 1e-36} : std::vector{1e30, 1e-25})
+    for (const double power : {1., 2., 3., 1.5, -2.}) {
+      INFO(size, " ", power);
+      const line x = cast<T>(reshape(tensor<float, 1>{3, -4, 1.5, 2, 5, 0.5}, 1, 1, 6) * static_cast<float>(size));
+      const auto f = [&](const line& t) { return line(lp_pool1d(power == 2 ? t : line(abs(t)), power, 2)); };
+      const auto g = [&](const line& t) {
+        return line(grad([&](const line& u) { return tensor<float, 0>(sum(cast<float>(f(u)))); })(t));
+      };
+      for (const std::string backend : {"", "reference", "cpu"}) {
+        options how;
+        how.backend = backend;
+        const line y = backend.empty() ? f(x) : compile(f, how)(x);
+        const line slope = backend.empty() ? g(x) : compile(g, how)(x);
+        for (int k = 0; k < 3; ++k) {
+          const double a = std::fabs(static_cast<double>(static_cast<float>(x(0, 0, 2 * k)))),
+                       b = std::fabs(static_cast<double>(static_cast<float>(x(0, 0, 2 * k + 1)))),
+                       want = a * std::pow(1 + std::pow(b / a, power), 1 / power);
+          CHECK(std::fabs(static_cast<double>(static_cast<float>(y(0, 0, k))) - want) <= tolerance * want);
+          const double steep = std::pow(a / want, power - 1) * (static_cast<float>(x(0, 0, 2 * k)) < 0 ? -1 : 1);
+          CHECK(std::fabs(static_cast<double>(static_cast<float>(slope(0, 0, 2 * k))) - steep) <=
+                4 * tolerance * std::fabs(steep));
+        }
+      }
+    }
+}
+
 TEST_CASE("places that max_unpool does not have; bytes that have no infinity") {
   using line = tensor<float, 3>;
   const line x = reshape(tensor<float, 1>{5, 7}, 1, 1, 2);
@@ -780,6 +810,61 @@ TEST_CASE("what does not fit") {
   REFUSED(interpolate(x, {}), "[interpolate] give a size of 1 or more, or a scale");
   REFUSED(interpolate(x, {.size = 3, .align_corners = true}),
           "[interpolate] align_corners and antialias are of linear and cubic only");
+}
+
+TEST_CASE("open extents that pools and interpolate divide need few specialisations") {
+  const auto check = [](std::size_t most, auto f) {
+    const auto open = compile(f, {.dynamic = dynamic::yes});
+    for (const auto& size : {std::pair{17, 23},
+                             {12, 20},
+                             {31, 9},
+                             {21, 14},
+                             {28, 35},
+                             {40, 13},
+                             {64, 64},
+                             {19, 50},
+                             {33, 27},
+                             {14, 14},
+                             {50, 60},
+                             {9, 11}}) {
+      const int h = size.first, w = size.second;
+      INFO(h, " ", w);
+      const image x = ops::between<f64, 4>({2, 3, h, w}, -2, 2, h + w);
+      ops::check_equal(ops::values(open(x)), ops::values(image(f(x))), 1e-6);
+    }
+    CHECK(open.specialisations() <= most);
+  };
+  for (const double scale : {0.5, 2.0, 0.25, 1.5})
+    check(1, [=](const image& x) { return image(interpolate(x, {.scale = {scale}, .mode = resize::area})); });
+  // Whether the result divides an axis is a guard: two of each axis.
+  check(4, [](const image& x) { return image(interpolate(x, {.size = {5, 3}, .mode = resize::area})); });
+  check(4, [](const image& x) { return image(adaptive_avg_pool2d(x, {5, 3})); });
+  check(4, [](const image& x) { return image(adaptive_max_pool2d(x, {5, 3})); });
+  // So it is of 10, and then in which range between two powers of two the extent lies.
+  for (const resize mode : {resize::nearest, resize::linear, resize::cubic, resize::area})
+    check(6, [=](const image& x) { return image(interpolate(x, {.scale = {0.7}, .mode = mode})); });
+  // Whether a last window hangs over is a guard.
+  check(4, [](const image& x) { return image(max_pool2d(x, 2, {.stride = 3, .ceil_mode = true})); });
+  check(4, [](const image& x) { return image(avg_pool2d(x, 2, {.stride = 3, .padding = 1, .ceil_mode = true})); });
+  check(2, [](const image& x) {
+    const dim side = min(x.size(2), x.size(3));
+    return image(slice<2>(slice<3>(x, 0, side), 0, side));
+  });
+}
+
+TEST_CASE("open extents by a scale whose double is below a quotient are floor(n · scale), in few specialisations") {
+  for (const double scale : {0.7, 1.4, 2.0 / 3, 0.35, 0.3, 1.1}) {
+    options how{.dynamic = dynamic::yes};
+    how.backend = "reference";
+    how.recompile_limit = 32;
+    const auto f =
+        compile([=](const tensor<float, 3>& x) { return tensor<float, 3>(interpolate(x, {.scale = {scale}})); }, how);
+    for (i64 n = 6; n <= 700; n += n < 100 ? 1 : 3) {
+      const auto want = static_cast<i64>(std::floor(static_cast<double>(n) * scale));
+      CHECK(f(full<float>(1.5f, 1, 1, n)).size(2) == dim(want));
+    }
+    CHECK(f.specialisations() <= 16);
+  }
 }
 
 TEST_CASE("a convolution and its derivatives store nothing as large as all windows") {

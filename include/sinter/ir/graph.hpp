@@ -10,6 +10,7 @@
 #include "../base/config.hpp"
 #include "../base/extent.hpp"
 #include "../base/series.hpp"
+#include "../base/sorted.hpp"
 #include "literal_array.hpp"
 #include "node.hpp"
 
@@ -193,8 +194,16 @@ SINTER_API graph inlined(graph g);
 /// Whether that changes it.
 SINTER_API bool has_calls(const graph& g);
 
-/// The nodes of an opaque node's results: pick k of it, or no_node where nothing picks it.
-SINTER_API series<node_id> picks_of(const graph& g, const series<node_id>& live, node_id step);
+/// The nodes of opaque nodes' results, found for all steps of a graph in one walk. (push_opaque.hpp)
+class picks {
+ public:
+  SINTER_API picks(const graph& g, const series<node_id>& live);
+  /// Of a live opaque node: pick k of it, or no_node where nothing picks it.
+  const series<node_id>& of(node_id step) const { return of_.at(step); }
+
+ private:
+  sorted_map<node_id, series<node_id>> of_;
+};
 
 /// A number for a function of the user, never given twice.
 SINTER_API std::uint64_t new_identity();

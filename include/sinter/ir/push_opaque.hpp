@@ -200,11 +200,12 @@ SINTER_API graph inlined(graph g) {
   return out;
 }
 
-SINTER_API series<node_id> picks_of(const graph& g, const series<node_id>& live, node_id step) {
-  series<node_id> out(g[step].attr.step->results.size(), no_node);
-  for (auto id : live)
-    if (g[id].code == op::pick && g[id].in[0] == step) out[static_cast<std::size_t>(g[id].attr.ints[0])] = id;
-  return out;
+SINTER_API picks::picks(const graph& g, const series<node_id>& live) {
+  for (auto id : live) {
+    const node& n = g[id];
+    if (n.code == op::opaque) of_.emplace(id, series<node_id>(n.attr.step->results.size(), no_node));
+    if (n.code == op::pick) of_.at(n.in[0])[static_cast<std::size_t>(n.attr.ints[0])] = id;
+  }
 }
 
 SINTER_API std::uint64_t new_identity() {

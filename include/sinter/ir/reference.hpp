@@ -70,7 +70,7 @@ inline void check_input(const node& n, const literal_array& x, std::span<const s
          n.where);
 }
 
-inline series<char> is_picked(const graph& g, const series<node_id>& live, node_id id);
+inline series<char> is_picked(const series<node_id>& picks_of_step);
 inline series<literal_array> opaque_results(const node& n, const series<const literal_array*>& in,
                                             const series<char>& picked, std::span<const std::int64_t> sizes);
 
@@ -89,6 +89,7 @@ SINTER_API series<literal_array> evaluate(const graph& g, std::span<const litera
 
   series<literal_array> computed(g.size());
   series<const literal_array*> at(g.size(), nullptr);
+  const picks picked(g, live);
   sorted_map<node_id, series<literal_array>> steps;  // results of the opaque nodes
   for (auto id : live) {
     const node& n = g[id];
@@ -104,7 +105,7 @@ SINTER_API series<literal_array> evaluate(const graph& g, std::span<const litera
     }
     for (auto operand : n.in) s.in.push_back(at[operand]);
     if (n.code == op::opaque) {
-      steps[id] = detail::opaque_results(n, s.in, detail::is_picked(g, live, id), sizes);
+      steps[id] = detail::opaque_results(n, s.in, detail::is_picked(picked.of(id)), sizes);
       for (auto operand : n.in)
         if (--uses[operand] == 0) computed[operand] = {};
       continue;

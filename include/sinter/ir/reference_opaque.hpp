@@ -144,9 +144,9 @@ inline series<literal_array> run_foreign(const opaque& step, const array_pointer
 }
 
 /// Which results of an opaque node something picks.
-inline series<char> is_picked(const graph& g, const series<node_id>& live, node_id id) {
+inline series<char> is_picked(const series<node_id>& picks_of_step) {
   series<char> out;
-  for (auto pick : picks_of(g, live, id)) out.push_back(pick != no_node);
+  for (auto pick : picks_of_step) out.push_back(pick != no_node);
   return out;
 }
 

@@ -90,12 +90,20 @@ double squares_again(const T* x, std::int64_t n, std::int64_t step, T shift) {
   for (const double s : sum) total += s;
   return total;
 }
+/// A sum that its dtype does not hold: of x - shift, each multiplied by `by`.
+template <class T>
+double sum_again(const T* x, std::int64_t n, T shift, double by) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < n; ++i) sum += (static_cast<double>(x[i]) - static_cast<double>(shift)) * by;
+  return sum;
+}
 /// As add_shifted, whatever the magnitudes.
 template <class T, class Set = simd::instruction_set>
 void add_all_shifted(const T* x, std::int64_t n, T shift, double& sum, double& square) {
-  double part = 0;
-  add_shifted(x, n, shift, sum, part);
+  double some = 0, part = 0;
+  add_shifted(x, n, shift, some, part);
   square += sizeof(T) < sizeof(double) && lost(part) ? squares_again(x, n, 1, shift) : part;
+  sum += vocabulary::isfinite(some) ? some : sum_again(x, n, shift, 1.0);
 }
 
 /// The same for each of n columns of some rows.

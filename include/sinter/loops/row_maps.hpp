@@ -120,6 +120,7 @@ void norm_row(const T* x, T* y, std::int64_t n, bool centred, double eps, const 
   if (centred)
     mean = static_cast<T>(
         sum_parts(x, n, [](const T* part, std::int64_t m) { return reduce_elements<ir::op::add>(part, m); }) / count);
+  if (!vocabulary::isfinite(mean)) mean = static_cast<T>(sum_again(x, n, T(0), 1 / count));
   double sum = 0, square = 0;
   for (std::int64_t i = 0; i < n; i += block_elements)
     add_all_shifted(x + i, std::min(block_elements, n - i), mean, sum, square);

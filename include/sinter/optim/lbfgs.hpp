@@ -10,14 +10,15 @@
 
 namespace sinter::optim {
 
-/// The last differences of parameters and of gradients, the newest last, and 1 over their products; 0 where there is none.
+/// The last differences of parameters and of gradients, the newest last, and 1 over their products; 0 where there is none. Products
+/// are in f64, whose range holds those of f32.
 template <class T>
 struct lbfgs_state {
   tensor<std::int64_t, 0> step;
   tensor<T, 1> point, gradient;
   tensor<T, 2> moves, turns;
-  tensor<T, 1> weights;
-  tensor<T, 0> scale;  ///< of the curvature where nothing is known
+  tensor<double, 1> weights;
+  tensor<double, 0> scale;  ///< of the curvature where nothing is known
 };
 
 struct lbfgs_options {
@@ -50,8 +51,8 @@ class lbfgs {
                           none,
                           zeros<T>(rows, on, at),
                           zeros<T>(rows, on, at),
-                          zeros<T>(std::array<dim, 1>{how_.history}, on, at),
-                          ones<T>(on, at)};
+                          zeros<double>(std::array<dim, 1>{how_.history}, on, at),
+                          ones<double>(on, at)};
   }
 
   SINTER_UPDATE_CALLS("optim::lbfgs")
@@ -67,9 +68,7 @@ class lbfgs {
     const auto [x, back] = ravel(p, at);
     const tensor<T, 1> by = ravel(g, at).first;
     lbfgs_state<T> next = remembered(s, x, by, at);
-    const tensor<T, 1> along = direction(next, by, at);
-    const tensor<T, 1> moved = settled(x - reach(x, by, s, at) * along, at);
-    return {back(moved), std::move(next)};
+    return {back(moved(x, neg(reach(by, s, at), at), direction(next, by, at), at)), std::move(next)};
   }
 
   /// A step whose length meets the strong Wolfe conditions, as PyTorch's LBFGS with line_search_fn="strong_wolfe" and max_iter=1:
@@ -86,22 +85,27 @@ class lbfgs {
     };
     const auto [value, by] = evaluated(x);
     lbfgs_state<T> next = remembered(s, x, by, at);
-    const tensor<T, 1> along = settled(neg(direction(next, by, at), at), at);
-    const tensor<T, 0> none = zeros_like(value, at);
-    const detail::wolfe_point<T> start{none, value, dot(by, along, at), by};
+    const tensor<double, 1> along = settled(neg(direction(next, by, at), at), at);
+    const tensor<double, 0> first = cast<double>(value, at), none = zeros_like(first, at);
+    const detail::wolfe_point<T> start{none, first, dot(by, along, at), by};
     const auto end = detail::strong_wolfe(
-        start, along, reach(x, by, s, at),
-        [&, x = x](const tensor<T, 0>& t) { return evaluated(tensor<T, 1>(x + t * along)); }, how_.wolfe, at);
-    return {value, back(tensor<T, 1>(settled(x + end.at * along, at))), std::move(next)};
+        start, along, reach(by, s, at),
+        [&, x = x](const tensor<double, 0>& t) { return evaluated(moved(x, t, along, at)); }, how_.wolfe, at);
+    return {value, back(moved(x, end.at, along, at)), std::move(next)};
   }
 
  private:
   /// How far a step goes, or looks first.
   template <class T>
-  tensor<T, 0> reach(const tensor<T, 1>& x, const tensor<T, 1>& g, const lbfgs_state<T>& s, location at) const {
+  tensor<double, 0> reach(const tensor<T, 1>& g, const lbfgs_state<T>& s, location at) const {
     const detail::scalar rate = how_.rate(s.step, at);
-    const tensor<T, 0> first = settled(minimum(1 / maximum(total(abs(g, at), at), 1e-30, at), 1, at), at);
-    return settled(detail::beside(rate, x, at) * where(eq(s.step, 0, at), first, 1, at), at);
+    const auto length = total(abs(cast<double>(g, at), at), at);
+    const tensor<double, 0> first = settled(minimum(1 / maximum(length, 1e-30, at), 1, at), at);
+    return settled(cast<double>(detail::beside(rate, g, at), at) * where(eq(s.step, 0, at), first, 1, at), at);
+  }
+  template <class T, class By>
+  static tensor<T, 1> moved(const tensor<T, 1>& x, const By& by, const tensor<double, 1>& along, location at) {
+    return settled(x + cast<T>(mul(by, along, at), at), at);
   }
   template <class E>
   static auto settled(const E& e, location at) {
@@ -113,7 +117,7 @@ class lbfgs {
   }
   template <class A, class B>
   static auto dot(const A& a, const B& b, location at) {
-    return settled(total(mul(a, b, at), at), at);
+    return settled(total(mul(cast<double>(a, at), cast<double>(b, at), at), at), at);
   }
 
   /// All but the first along axis 0.
@@ -137,11 +141,11 @@ class lbfgs {
                "; make one of these parameters with init",
            at);
     const tensor<T, 1> move = settled(sub(x, s.point, at), at), turn = settled(sub(g, s.gradient, at), at);
-    const tensor<T, 0> product = dot(move, turn, at);
+    const tensor<double, 0> product = dot(move, turn, at);
     const tensor<bool, 0> kept = settled(bit_and(gt(s.step, 0, at), gt(product, 1e-10, at), at), at);
-    const tensor<T, 0> safe = settled(where(kept, product, 1, at), at);
-    const tensor<T, 1> weight = reshape(settled(div(1, safe, at), at), std::array<dim, 1>{1}, at);
-    const tensor<T, 1> weights = detail::concat_all<0>(at, rest(s.weights, at), weight);
+    const tensor<double, 0> safe = settled(where(kept, product, 1, at), at);
+    const tensor<double, 1> weight = reshape(settled(div(1, safe, at), at), std::array<dim, 1>{1}, at);
+    const tensor<double, 1> weights = detail::concat_all<0>(at, rest(s.weights, at), weight);
     return {detail::after(s.step, at),
             x,
             g,
@@ -152,25 +156,26 @@ class lbfgs {
   }
 
   template <class T>
-  tensor<T, 1> direction(const lbfgs_state<T>& s, const tensor<T, 1>& g, location at) const {
+  tensor<double, 1> direction(const lbfgs_state<T>& s, const tensor<T, 1>& g, location at) const {
     const auto m = static_cast<std::size_t>(how_.history);
     const auto row = [&](const tensor<T, 2>& rows, std::size_t i) {
       const dim first = static_cast<std::int64_t>(i);
-      return tensor<T, 1>(squeeze(sinter::slice(rows, axis<0>, first, first + 1, 1, at), axis<0>, at));
+      return cast<double>(tensor<T, 1>(squeeze(sinter::slice(rows, axis<0>, first, first + 1, 1, at), axis<0>, at)),
+                          at);
     };
     const auto weight = [&](std::size_t i) {
       const dim first = static_cast<std::int64_t>(i);
-      return tensor<T, 0>(squeeze(sinter::slice(s.weights, axis<0>, first, first + 1, 1, at), axis<0>, at));
+      return tensor<double, 0>(squeeze(sinter::slice(s.weights, axis<0>, first, first + 1, 1, at), axis<0>, at));
     };
-    std::vector<tensor<T, 0>> parts(m);
-    tensor<T, 1> q = g;
+    std::vector<tensor<double, 0>> parts(m);
+    tensor<double, 1> q = cast<double>(g, at);
     for (std::size_t i = m; i-- > 0;) {
       parts[i] = settled(mul(weight(i), dot(row(s.moves, i), q, at), at), at);
       q = settled(q - parts[i] * row(s.turns, i), at);
     }
     q = settled(mul(q, s.scale, at), at);
     for (std::size_t i = 0; i < m; ++i) {
-      const tensor<T, 0> other = settled(mul(weight(i), dot(row(s.turns, i), q, at), at), at);
+      const tensor<double, 0> other = settled(mul(weight(i), dot(row(s.turns, i), q, at), at), at);
       q = settled(q + (parts[i] - other) * row(s.moves, i), at);
     }
     return q;

@@ -15,10 +15,11 @@ struct wolfe_options {
 
 namespace detail {
 
-/// A function along a direction: where, its value and slope there, and its whole gradient.
+/// A function along a direction: where, its value and slope there, and its whole gradient. Numbers are f64, whose range holds products
+/// of f32.
 template <class T>
 struct wolfe_point {
-  tensor<T, 0> at, value, slope;
+  tensor<double, 0> at, value, slope;
   tensor<T, 1> gradient;
 };
 
@@ -26,7 +27,7 @@ struct wolfe_point {
 template <class T>
 struct wolfe_search {
   wolfe_point<T> low, high;
-  tensor<T, 0> next;
+  tensor<double, 0> next;
   tensor<bool, 0> bracketed, stuck, done;
   tensor<std::int64_t, 0> count;
 };
@@ -39,48 +40,47 @@ wolfe_point<T> chosen(const tensor<bool, 0>& first, const wolfe_point<T>& a, con
 
 /// The least place, within bounds, of the cubic with these values and slopes; the middle where it has none.
 template <class T>
-tensor<T, 0> least_of_cubic(const wolfe_point<T>& a, const wolfe_point<T>& b, const tensor<T, 0>& from,
-                            const tensor<T, 0>& to) {
-  const tensor<T, 0> mean = a.slope + b.slope - T(3) * (a.value - b.value) / (a.at - b.at);
-  const tensor<T, 0> square = mean * mean - a.slope * b.slope;
-  const tensor<T, 0> root = where(a.at <= b.at, T(1), T(-1)) * sqrt(maximum(square, T(0)));
-  const tensor<T, 0> place = b.at - (b.at - a.at) * ((b.slope + root - mean) / (b.slope - a.slope + T(2) * root));
-  return where(square >= T(0) && isfinite(place), minimum(maximum(place, from), to), (from + to) / T(2));
+tensor<double, 0> least_of_cubic(const wolfe_point<T>& a, const wolfe_point<T>& b, const tensor<double, 0>& from,
+                                 const tensor<double, 0>& to) {
+  const tensor<double, 0> mean = a.slope + b.slope - 3.0 * (a.value - b.value) / (a.at - b.at);
+  const tensor<double, 0> square = mean * mean - a.slope * b.slope;
+  const tensor<double, 0> root = where(a.at <= b.at, 1.0, -1.0) * sqrt(maximum(square, 0.0));
+  const tensor<double, 0> place = b.at - (b.at - a.at) * ((b.slope + root - mean) / (b.slope - a.slope + 2.0 * root));
+  return where(square >= 0.0 && isfinite(place), minimum(maximum(place, from), to), (from + to) / 2.0);
 }
 
 /// The place to look at next between the ends of a bracket; away from them where the last one was too near as well.
 template <class T>
-std::pair<tensor<T, 0>, tensor<bool, 0>> next_within(const wolfe_search<T>& s) {
-  const tensor<T, 0> from = minimum(s.low.at, s.high.at), to = maximum(s.low.at, s.high.at);
-  const tensor<T, 0> place = least_of_cubic(s.low, s.high, from, to), margin = T(0.1) * (to - from);
+std::pair<tensor<double, 0>, tensor<bool, 0>> next_within(const wolfe_search<T>& s) {
+  const tensor<double, 0> from = minimum(s.low.at, s.high.at), to = maximum(s.low.at, s.high.at);
+  const tensor<double, 0> place = least_of_cubic(s.low, s.high, from, to), margin = 0.1 * (to - from);
   const tensor<bool, 0> near = minimum(to - place, place - from) < margin;
   const tensor<bool, 0> move = near && (s.stuck || place >= to || place <= from);
-  const tensor<T, 0> moved = where(abs(place - to) < abs(place - from), to - margin, from + margin);
+  const tensor<double, 0> moved = where(abs(place - to) < abs(place - from), to - margin, from + margin);
   return {where(move, moved, place), near && !move};
 }
 
 /// What is known after the point at s.next.
 template <class T>
 wolfe_search<T> after_point(const wolfe_search<T>& s, const wolfe_point<T>& start, const wolfe_point<T>& point,
-                            const tensor<T, 0>& longest, const wolfe_options& how) {
+                            const tensor<double, 0>& longest, const wolfe_options& how) {
   const tensor<bool, 0> lower = point.value < s.low.value;
-  const tensor<bool, 0> good =
-      lower && point.value <= start.value + static_cast<T>(how.decrease) * point.at * start.slope;
-  const tensor<bool, 0> found = good && abs(point.slope) <= -static_cast<T>(how.curvature) * start.slope;
-  const tensor<bool, 0> turned = !s.bracketed || point.slope * (s.high.at - s.low.at) >= T(0);
+  const tensor<bool, 0> good = lower && point.value <= start.value + how.decrease * point.at * start.slope;
+  const tensor<bool, 0> found = good && abs(point.slope) <= -how.curvature * start.slope;
+  const tensor<bool, 0> turned = !s.bracketed || point.slope * (s.high.at - s.low.at) >= 0.0;
   wolfe_search<T> next;
   next.low = chosen(lower, point, s.low);
   next.high = chosen(tensor<bool, 0>(where(good, turned, lower)), s.low, chosen(good, s.high, point));
-  next.bracketed = s.bracketed || !good || point.slope >= T(0);
+  next.bracketed = s.bracketed || !good || point.slope >= 0.0;
   next.count = s.count + std::int64_t{1};
   next.stuck = s.stuck;
   const auto [inside, stuck] = next_within(next);
-  const tensor<T, 0> farther =
-      least_of_cubic(next.high, next.low, tensor<T, 0>(point.at + T(0.01) * (point.at - next.high.at)),
-                     tensor<T, 0>(T(10) * point.at));
+  const tensor<double, 0> farther =
+      least_of_cubic(next.high, next.low, tensor<double, 0>(point.at + 0.01 * (point.at - next.high.at)),
+                     tensor<double, 0>(10.0 * point.at));
   next.next = where(next.bracketed, inside, farther);
   next.stuck = next.bracketed && stuck;
-  const tensor<bool, 0> narrow = next.bracketed && abs(next.high.at - next.low.at) * longest < T(1e-9);
+  const tensor<bool, 0> narrow = next.bracketed && abs(next.high.at - next.low.at) * longest < 1e-9;
   next.done = found || narrow || next.count >= std::int64_t{how.evaluations};
   return next;
 }
@@ -88,19 +88,20 @@ wolfe_search<T> after_point(const wolfe_search<T>& s, const wolfe_point<T>& star
 /// The point along `direction` that meets the conditions, or the best one that was seen. `first`: how far to look first;
 /// `evaluate(t)`: the value and the gradient there.
 template <class T, class F>
-wolfe_point<T> strong_wolfe(const wolfe_point<T>& start, const tensor<T, 1>& direction, const tensor<T, 0>& first,
-                            const F& evaluate, const wolfe_options& how, location at) {
-  const tensor<T, 0> longest = max(abs(direction));
-  const tensor<bool, 0> no = start.slope != start.slope, flat = !(start.slope < T(0));
+wolfe_point<T> strong_wolfe(const wolfe_point<T>& start, const tensor<double, 1>& direction,
+                            const tensor<double, 0>& first, const F& evaluate, const wolfe_options& how, location at) {
+  const tensor<double, 0> longest = max(abs(direction));
+  const tensor<bool, 0> no = start.slope != start.slope, flat = !(start.slope < 0.0);
   const wolfe_search<T> begin{
-      start, start, first, no, no, flat, sinter::detail::evaluate(cast<std::int64_t>(start.slope * T(0)), at)};
-  const auto end = while_loop([](const wolfe_search<T>& s) { return tensor<bool, 0>(!s.done); },
-                              [&](const wolfe_search<T>& s) {
-                                auto [value, gradient] = evaluate(s.next);
-                                const tensor<T, 0> slope = sum(gradient * direction);
-                                return after_point(s, start, {s.next, value, slope, gradient}, longest, how);
-                              },
-                              begin, at);
+      start, start, first, no, no, flat, sinter::detail::evaluate(cast<std::int64_t>(start.slope * 0.0), at)};
+  const auto end =
+      while_loop([](const wolfe_search<T>& s) { return tensor<bool, 0>(!s.done); },
+                 [&](const wolfe_search<T>& s) {
+                   auto [value, gradient] = evaluate(s.next);
+                   const tensor<double, 0> slope = sum(cast<double>(gradient) * direction);
+                   return after_point(s, start, {s.next, cast<double>(value), slope, gradient}, longest, how);
+                 },
+                 begin, at);
   return end.low;
 }
 

@@ -377,6 +377,7 @@ inline bool has_loops(const ir::graph& g) {
 inline ir::graph fission(const ir::graph& g) {
   if (!has_loops(g)) return g;
   const auto live = g.live();
+  const ir::picks picks(g, live);
   ir::graph out;
   series<ir::node_id> moved(g.size(), ir::no_node);
   sorted_map<ir::node_id, series<ir::node_id>> results;  // of loops that something has left
@@ -392,8 +393,7 @@ inline ir::graph fission(const ir::graph& g) {
         continue;
       }
     if (n.code == ir::op::opaque && n.attr.step->kind == ir::opaque_kind::loop && !n.attr.step->has_effect) {
-      const auto picks = ir::picks_of(g, live, id);
-      const detail::loop_fission loop(n, picks);
+      const detail::loop_fission loop(n, picks.of(id));
       if (loop.changes()) {
         results.emplace(id, loop.push(out, in));
         continue;

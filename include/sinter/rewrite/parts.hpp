@@ -130,6 +130,7 @@ inline bool has_parts(const ir::graph& g) {
 inline ir::graph rewrite_parts(const ir::graph& g, part_rule rule) {
   if (!has_parts(g)) return g;
   const auto live = g.live();
+  const ir::picks results(g, live);
   ir::graph out;
   series<ir::node_id> moved(g.size(), ir::no_node);
   sorted_map<ir::node_id, series<std::size_t>> places;
@@ -140,7 +141,7 @@ inline ir::graph rewrite_parts(const ir::graph& g, part_rule rule) {
     ir::attributes attr = n.attr;
     series<ir::node_id> operands = n.in;
     if (n.code == ir::op::opaque) {
-      const auto picks = ir::picks_of(g, live, id);
+      const auto& picks = results.of(id);
       detail::narrowing narrow(g, n, picks, rule);
       series<std::size_t> place;
       for (std::size_t k = 0; k < picks.size(); ++k) place.push_back(narrow.place(k));

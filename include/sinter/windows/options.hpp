@@ -93,6 +93,33 @@ struct fold_options {
 
 namespace detail::windows {
 
+/// floor(n·scale), the product rounded to a double, for n = q·m and a scale that is p / q rounded down: p·m, or one less where the product
+/// is. Of an open n the range in which it lies is a guard: there are two or three between p·m = 2^e and 2^(e + 1).
+inline dim extent_below(dim n, double scale, std::int64_t p, std::int64_t q) {
+  const auto whole = [&](std::int64_t m) { return static_cast<double>(m * q) * scale >= static_cast<double>(m * p); };
+  const auto least = [&](int exponent) {
+    return ((std::int64_t{1} << exponent) + p - 1) / p;
+  };  // whose p·m is 2^exponent or more
+  int below = 1, above = 50;
+  while (below < above) {
+    const int middle = (below + above) / 2;
+    if (n < least(middle) * q) above = middle;
+    else below = middle + 1;
+  }
+  std::int64_t first = least(below - 1), end = least(below);
+  // Behind a power of two the error grows with m, and what is rounded away does not.
+  if (p * first == std::int64_t{1} << (below - 1) && first + 1 < end && whole(first + 1) != whole(first)) {
+    if (n < (first + 1) * q) return n / q * p - (whole(first) ? 0 : 1);
+    ++first;
+  }
+  while (first < end) {
+    const std::int64_t middle = first + (end - first) / 2;
+    if (whole(middle)) first = middle + 1;
+    else end = middle;
+  }
+  return n < first * q ? n / q * p : n / q * p - 1;
+}
+
 /// floor(n·scale), the product rounded to a double. An open n stays open where a quotient of whole numbers says the same for all: of a
 /// scale with 24 bits, or one that is p / q for a small q. -1: it is no size.
 inline dim scaled_extent(dim n, double scale) {
@@ -109,7 +136,7 @@ inline dim scaled_extent(dim n, double scale) {
       if (p < 1 || p > 0x1p30 || p / by != scale) continue;
       // Multiples of q give whole numbers, from which a scale that is rounded down may take one.
       const double beyond = std::fma(scale, by, -p);
-      if (beyond < -p * 0x1p-54 && n % dim(q) == 0) break;
+      if (beyond < -p * 0x1p-54 && n % dim(q) == 0) return extent_below(n, scale, static_cast<std::int64_t>(p), q);
       return n * static_cast<std::int64_t>(p) / q;
     }
   }

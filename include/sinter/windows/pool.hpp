@@ -219,11 +219,13 @@ auto lp_pool_of(const char* op, const X& x, double power, const per_axis& window
     const auto windows = taps_of<Spatial, T, X::rank>(h, p, T{}, at);
     const auto& wider = wide(windows, at);
     const auto result = [&](const auto& y) {
-      return typed<T, other_extents(X::static_shape, Spatial)>(untyped(narrow<T>(y, at), at), at);
+      const auto rounded = cast<element_of<std::remove_cvref_t<decltype(wider)>>>(y, at);
+      return typed<T, other_extents(X::static_shape, Spatial)>(untyped(narrow<T>(rounded, at), at), at);
     };
     if (power == 1) return result(sum_over<taps, false>(wider, at));
-    if (power == 2) return result(root_of_squares(sum_over<taps, false>(mul(wider, wider, at), at), at));
-    const auto sums = sum_over<taps, false>(pow(wider, formula_number{power}, at), at);
+    // Powers of f32 and of halves add up in the range of f64.
+    if (power == 2) return result(root_of_squares(squares_over<taps, false>(wider, at), at));
+    const auto sums = sum_over<taps, false>(pow(cast<double>(wider, at), formula_number{power}, at), at);
     // The root of 0 has no derivative: it is 0, as a norm's.
     const auto none = detail::evaluate(eq(sums, 0, at), at);
     const auto some = detail::evaluate(where(none, 1, sums, at), at);
@@ -282,9 +284,16 @@ auto max_pool_indices_of(const char* op, const X& x, const per_axis& window, con
   return pooled<tensor<T, shape>, tensor<std::int64_t, shape>>{values, indices};
 }
 
-/// Segment i of `n` covers the places from floor(i·extent/n) to ceil((i+1)·extent/n) of an axis: its mean, or its maximum.
+inline std::int64_t longest_segment(std::int64_t length, std::int64_t n) {
+  std::int64_t longest = 1;
+  for (std::int64_t i = 0; i < n; ++i) longest = std::max(longest, ((i + 1) * length + n - 1) / n - i * length / n);
+  return longest;
+}
+
+/// Segment i of `n` covers the places from floor(i·extent/n) to ceil((i+1)·extent/n) of an axis: its mean, or its maximum. An open n comes
+/// with how many places a segment may have.
 template <bool Mean, int Axis, class X, class Int = std::int64_t>
-auto segments(const X& x, std::int64_t n, location at) {
+auto segments(const X& x, dim n, location at, std::int64_t most_places = 0) {
   using T = element_of<X>;
   constexpr int rank = X::rank;
   constexpr axis_list inner = op_shapes::normalize({Axis + 1}, rank + 1);
@@ -292,19 +301,18 @@ auto segments(const X& x, std::int64_t n, location at) {
   const dim extent = h.extents[Axis];
   if (!extent.is_symbolic() && extent < 1)
     fail("adaptive_pool", "axis " + std::to_string(Axis) + " of " + text::shape(h.extents) + " is empty", at);
-  if (extent % dim(n) == 0) {
+  if (!n.is_symbolic() && extent % n == 0) {
     dims split = op_shapes::part(h.extents, 0, Axis);
     split.push(n);
-    split.push(extent / dim(n));
+    split.push(extent / n);
     for (int d = Axis + 1; d < rank; ++d) split.push(h.extents[d]);
     const auto parts = typed<T, any_shape(rank + 1)>(views::reshape(h, split, at), at);
     if constexpr (Mean) return tensor<T, rank>(mean_over<inner, false>(parts, at));
     else return tensor<T, rank>(max_over<inner, false>(parts, at));
   }
   const dim length = extent;
-  dim longest = length.is_symbolic() ? length / dim(n) + 2 : dim(1);
-  for (std::int64_t i = 0; i < n && !length.is_symbolic(); ++i)
-    longest = std::max<std::int64_t>(longest, ((i + 1) * length.bits + n - 1) / n - i * length.bits / n);
+  dim longest = n.is_symbolic() ? dim(most_places) : length / n + 2;
+  if (!length.is_symbolic()) longest = longest_segment(length.bits, n.bits);
   using index = index_leaf<Int, dims{dyn, dyn}>;
   const index segment({n, longest}, 0), tap({n, longest}, 1);
   const auto start = detail::evaluate(div(mul(segment, length, at), n, at), at);
@@ -312,7 +320,7 @@ auto segments(const X& x, std::int64_t n, location at) {
   const auto place = detail::evaluate(add(start, tap, at), at);
   const auto inside = beside(detail::evaluate(lt(place, end, at), at), h, at);
   dims spread(rank + 1);
-  for (int d = 0; d <= rank; ++d) spread[d] = d == Axis ? dim(n) : d == Axis + 1 ? longest : dim(1);
+  for (int d = 0; d <= rank; ++d) spread[d] = d == Axis ? n : d == Axis + 1 ? longest : dim(1);
   const auto mask = typed<bool, any_shape(rank + 1)>(views::reshape(untyped(inside, at), spread, at), at);
   const auto y =
       take(tensor<T, rank>(x), beside(detail::evaluate(minimum(place, length - 1, at), at), h, at), axis<Axis>, at);

@@ -126,6 +126,9 @@ X resized(const X& x, const resize_axis& r, const resize_options& o, location at
   return X(narrow<T>(sum_over<inner, false>(mul(wide(y, at), weights, at), at), at));
 }
 
+/// How many of n elements a segment of floor(n·scale) of them may have: 1 / scale, twice that of the least n, and two at its ends.
+inline std::int64_t most_places(double scale) { return scale > 0x1p-40 ? static_cast<std::int64_t>(2 / scale) + 2 : 0; }
+
 template <int Axis, class X>
 X resized_axes(const X& x, const resize_options& o, location at) {
   using T = element_of<X>;
@@ -153,7 +156,7 @@ X resized_axes(const X& x, const resize_options& o, location at) {
       return resized_axes<Axis + 1>(x, o, at);
     if (o.mode == resize::area) {
       if constexpr (is_float(dtype_of<T>))
-        return resized_axes<Axis + 1>(X(segments<true, Axis>(x, std::int64_t{r.to}, at)), o, at);
+        return resized_axes<Axis + 1>(X(segments<true, Axis>(x, r.to, at, most_places(scale))), o, at);
     }
     return resized_axes<Axis + 1>(resized<Axis>(x, r, o, at), o, at);
   }
@@ -163,7 +166,7 @@ X resized_axes(const X& x, const resize_options& o, location at) {
 
 /// An image (n, c, s…) with other spatial extents, as PyTorch's interpolate: interpolate(x, {.size = {64, 64}, .mode = resize::linear}).
 /// linear is bilinear of two and trilinear of three axes; align_corners and antialias are of linear and cubic. Floating dtypes. Open
-/// extents stay open, but for area, for antialias without a scale, and for factors such as 0.123456789. user_error for options that another mode has, and
+/// extents stay open, but for antialias without a scale, and for factors such as 0.123456789. user_error for options that another mode has, and
 /// for a size of another number of axes.
 template <tensor_like X>
 auto interpolate(const X& x, const resize_options& options, location where = location::current()) {

@@ -66,6 +66,22 @@ ld beta_slope(ld a, ld b, ld x) {
 const key k = make_key(2026);
 const doubles shapes{0.02, 0.1, 0.5, 0.9, 1, 1.5, 3, 10, 70, 1000};
 
+/// A beta number's slope by a, or by b.
+ld slope_of_beta(bool by_b, ld a, ld b, ld x) { return by_b ? -beta_slope(b, a, 1 - x) : beta_slope(a, b, x); }
+
+/// The derivative of that slope by a or b, along the path of the number: a difference that is exact to second order.
+ld second_of_beta(bool slope_by_b, bool along_b, ld a, ld b, ld x) {
+  const ld h = 1e-3L * (along_b ? b : a);
+  const auto at = [&](ld by) {
+    const auto moved = [&](ld by) { return std::pair{along_b ? a : a + by, along_b ? b + by : b}; };
+    const auto [half_a, half_b] = moved(by / 2);
+    const auto [to_a, to_b] = moved(by);
+    const ld half = x + by / 2 * slope_of_beta(along_b, a, b, x);
+    return slope_of_beta(slope_by_b, to_a, to_b, x + by * slope_of_beta(along_b, half_a, half_b, half));
+  };
+  return (at(h) - at(-h)) / (2 * h);
+}
+
 /// Each shape several times.
 vec many() {
   doubles out;
@@ -85,6 +101,21 @@ void check_ratio(const doubles& got, const doubles& want, double epsilon) {
 vec gamma_numbers(const vec& a) { return gamma(k, a); }
 vec beta_by_a(const vec& a) { return beta(k, a, turned(stop_gradient(a), 3)); }
 vec beta_by_b(const vec& b) { return beta(k, turned(stop_gradient(b), 3), b); }
+
+/// Each is `want`, or NaN where it is not known; none is 0.
+void check_second(const doubles& got, const doubles& want) {
+  REQUIRE(got.size() == want.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    INFO(i, ": ", got[i], " for ", want[i]);
+    CHECK((std::isnan(got[i]) || std::abs(got[i] - want[i]) <= 1e-3 * std::abs(want[i])));
+    CHECK(got[i] != 0);
+  }
+}
+
+/// The derivative of each number by its own parameter, forwards.
+vec pushed_slopes(const std::function<vec(const vec&)>& f, const vec& a) {
+  return jvp([&](const vec& a) { return f(a); })(a, ones_like(a)).second;
+}
 
 /// The derivative of each number by its own parameter.
 vec slopes(const std::function<vec(const vec&)>& f, const vec& a) {
@@ -184,6 +215,84 @@ TEST_CASE("a dirichlet number has the derivative of a beta number, and the other
   const rows v{{1, -1, 2, 0.5}, {0.5, 1, 1, -2}, {0.1, 0.1, -0.2, 0.3}};
   CHECK(sum(grad(loss)(a) * v).item() == doctest::Approx(jvp(loss)(a, v).second.item()).epsilon(1e-10));
   CHECK(grad(loss)(rows{{3}}).to_vector() == doubles{0});
+}
+
+TEST_CASE("second derivatives of beta numbers, in each mode over each") {
+  const vec a{0.3, 0.5, 1, 1.5, 3, 10, 70, 0.1, 0.9, 1000}, b{2, 0.4, 1, 3, 0.7, 20, 5, 0.2, 70, 300};
+  const doubles one = a.to_vector(), other = b.to_vector(), x = beta(k, a, b).to_vector();
+  using function = std::function<vec(const vec&)>;
+  using slope = vec (*)(const function&, const vec&);
+  for (const bool of_b : {false, true})
+    for (const bool along_b : {false, true}) {
+      INFO("by ", of_b, " along ", along_b);
+      doubles want;
+      for (std::size_t i = 0; i < x.size(); ++i)
+        want.push_back(static_cast<double>(second_of_beta(of_b, along_b, one[i], other[i], x[i])));
+      for (const slope outer : {slopes, pushed_slopes})
+        for (const slope inner : {slopes, pushed_slopes}) {
+          const auto f = [&](const vec& p) {
+            const function first = [&](const vec& p) {
+              if (of_b == along_b)
+                return inner([&](const vec& q) { return vec(of_b ? beta(k, a, q) : beta(k, q, b)); }, p);
+              return of_b ? inner([&](const vec& q) { return vec(beta(k, p, q)); }, b)
+                          : inner([&](const vec& q) { return vec(beta(k, q, p)); }, a);
+            };
+            return outer(first, p);
+          };
+          const vec& at = along_b ? b : a;
+          check_second(f(at).to_vector(), want);
+          for (const char* backend : {"cpu", "reference"})
+            check_second(compile(f, options{.backend = backend})(at).to_vector(), want);
+        }
+    }
+}
+
+TEST_CASE("second derivatives of dirichlet numbers, in each mode over each") {
+  using numbers = tensor<double, 1>;
+  using scalar = tensor<double, 0>;
+  const numbers a{0.6, 2, 5, 0.7};
+  const doubles shape = a.to_vector(), x = dirichlet(k, a).to_vector();
+  double sum = 0;
+  for (const double s : shape) sum += s;
+  const auto unit = [](std::int64_t i) { return numbers(cast<double>(arange<std::int64_t>(4) == i)); };
+  for (std::int64_t j = 0; j < 4; ++j) {
+    INFO(j);
+    // Element j moves by its own parameter as a beta number does, and by another one as that one's number leaves it room.
+    doubles want;
+    const auto own = static_cast<std::size_t>(j);
+    for (std::size_t i = 0; i < 4; ++i) {
+      const ld h = 1e-3L * shape[i], rest = sum - shape[own];
+      const auto at = [&](ld by) {
+        const ld to = shape[i] + by, others = sum - shape[i];
+        const ld half = x[i] + by / 2 * beta_slope(shape[i], others, x[i]);
+        const ld there = x[i] + by * beta_slope(shape[i] + by / 2, others, half);
+        if (i == own) return beta_slope(to, others, there);
+        return beta_slope(shape[own], rest + by, x[own] * (1 - there) / (1 - x[i]));
+      };
+      want.push_back(static_cast<double>((at(h) - at(-h)) / (2 * h)));
+    }
+    const auto number = [=](const numbers& a) {
+      return scalar(tensor<double, 0>(sinter::sum(dirichlet(k, a) * unit(j))));
+    };
+    const auto pulled = [=](const numbers& a) { return scalar(sinter::sum(grad(number)(a) * unit(j))); };
+    const auto pushed = [=](const numbers& a) { return scalar(jvp(number)(a, unit(j)).second); };
+    const auto all = [=](const auto& first) {
+      const auto by_pull = [=](const numbers& a) { return numbers(grad(first)(a)); };
+      const auto by_push = [=](const numbers& a) {
+        std::vector<scalar> out;
+        for (std::int64_t i = 0; i < 4; ++i) out.push_back(jvp(first)(a, unit(i)).second);
+        return numbers(stack(out));
+      };
+      check_second(by_pull(a).to_vector(), want);
+      check_second(by_push(a).to_vector(), want);
+      for (const char* backend : {"cpu", "reference"}) {
+        check_second(compile(by_pull, options{.backend = backend})(a).to_vector(), want);
+        check_second(compile(by_push, options{.backend = backend})(a).to_vector(), want);
+      }
+    };
+    all(pulled);
+    all(pushed);
+  }
 }
 
 TEST_CASE("derivatives of random numbers under vmap, of keys and of parameters, and none of a parameter that is none") {

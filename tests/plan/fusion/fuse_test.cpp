@@ -1,4 +1,5 @@
 // Which programs become how many kernels.
+#include "../../ir/steps.hpp"
 #include "../graphs.hpp"
 
 #include <ctime>
@@ -277,6 +278,17 @@ TEST_CASE("four times as many updates take no more than some sixteen times as lo
   double ratio = 64;
   for (int i = 0; i < 3 && ratio > 32; ++i) ratio = std::min(ratio, seconds(600) / std::max(seconds(150), 1e-3));
   CHECK(ratio <= 32);
+}
+
+TEST_CASE("sixteen times as many branches and loops take no more than some sixteen times as long to plan") {
+  const auto planned = [](int count) {
+    const graph g = steps::many(count);
+    memory_map m;
+    m.strides.resize(g.size());
+    CHECK(fuse(g, m).kernels.size() >= 2u * count);
+  };
+  // 80 times, where each step looks for its results in the whole graph.
+  CHECK(steps::growth(planned, 400, 16) < 40);
 }
 
 TEST_CASE("what computes with more numbers than a launch takes is cut; a CPU's kernel takes any") {

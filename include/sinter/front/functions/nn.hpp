@@ -1,6 +1,9 @@
 // front/functions/nn.hpp: softmax, normalisation and losses, as ordinary functions over the primitives.
 #pragma once
 
+#include <bit>
+#include <cmath>
+
 #include "../eager/rows.hpp"
 #include "indexing.hpp"
 #include "reductions.hpp"
@@ -152,6 +155,27 @@ auto shared(const X& x, dim n, location at) {
   return detail::evaluate(mul(x, formula_number{1 / static_cast<double>(n.bits)}, at), at);
 }
 
+/// The mean over the last axis of n elements, whose sum may be beyond the dtype: they are multiplied by a power of two below 1 / n, which
+/// changes no bit of a mean that is not subnormal.
+template <class Y>
+auto mean_in_range(const Y& y, dim n, location at) {
+  using T = element_of<Y>;
+  const auto mean = [&](const auto& power, const auto& share) {
+    return detail::evaluate(div(sum_over<last_axis<Y>, true>(mul(y, power, at), at), share, at), at);
+  };
+  if (n.is_symbolic()) {
+    using bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+    constexpr auto exponent = std::bit_cast<bits>(std::numeric_limits<T>::infinity());
+    const auto size = size_value<T>(n, at);
+    const auto below = bit_cast<T>(bit_and(bit_cast<bits>(size, at), exponent, at), at);
+    const auto power = detail::evaluate(div(0.5, below, at), at);
+    return mean(power, detail::evaluate(mul(size, power, at), at));
+  }
+  const auto count = static_cast<std::uint64_t>(n.bits);
+  const double power = std::ldexp(1.0, -static_cast<int>(std::bit_width(count)));
+  return mean(formula_number{power}, formula_number{power * static_cast<double>(count)});
+}
+
 /// 1 / sqrt(v + eps) of an f64, as T; eps is rounded to T.
 template <class T, class V>
 auto inverse_root(const V& v, double eps, location at) {
@@ -162,16 +186,18 @@ auto inverse_root(const V& v, double eps, location at) {
 template <class Y>
 auto standardised(const Y& y, double eps, location at) {
   constexpr auto axes = last_axis<Y>;
-  const auto c = centred<axes>(y, at);
   const dim n = combined<axes>(y, at);
-  const auto squares = squares_over<axes, true>(c.off, at);
-  const auto mean = cast<double>(c.mean, at);
+  const auto about = detail::evaluate(stop_gradient(mean_in_range(y, n, at), at), at);
+  const auto off = detail::evaluate(sub(y, about, at), at);
+  const auto rest = mean_in_range(off, n, at);
+  const auto squares = squares_over<axes, true>(off, at);
+  const auto mean = cast<double>(rest, at);
   const auto left = detail::evaluate(sub(shared(squares, n, at), mul(mean, mean, at), at), at);
   // A selection has a derivative at 0 too: that of the operand it takes.
   const auto v = detail::evaluate(where(lt(left, 0, at), 0, left, at), at);
   if constexpr (std::is_same_v<element_of<Y>, double>)  // squares that are infinite leave 0
-    return mul(c.differences(at), inverse_root<double>(where(isinf(squares, at), squares, v, at), eps, at), at);
-  else return mul(c.differences(at), inverse_root<element_of<Y>>(v, eps, at), at);
+    return mul(sub(off, rest, at), inverse_root<double>(where(isinf(squares, at), squares, v, at), eps, at), at);
+  else return mul(sub(off, rest, at), inverse_root<element_of<Y>>(v, eps, at), at);
 }
 
 /// y / sqrt(mean(y²) + eps) over the last axis.

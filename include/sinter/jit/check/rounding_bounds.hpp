@@ -41,7 +41,7 @@ class rounding_bounds {
  public:
   rounding_bounds(const ir::graph& g, const arrays& known, std::span<const std::int64_t> sizes, unsigned sample,
                   rounding_bounds* exact = nullptr, double reach = 1)
-      : g_(g), known_(known), sizes_(sizes), sample_(sample), exact_(exact), reach_(reach) {}
+      : g_(g), known_(known), sizes_(sizes), sample_(sample), exact_(exact), reach_(reach), picks_(g, g.live()) {}
 
   const ir::literal_array& operator()(ir::node_id id) {
     if (const auto k = known_.find(id); k != known_.end()) return k->second;
@@ -96,7 +96,7 @@ class rounding_bounds {
       if (sample_ > 0 && is_float(x.type)) move(x, {}, 8 + 4 * std::sqrt(steps), unit_of(x.type), ++source);
     series<const ir::literal_array*> of;
     for (const auto& x : moved) of.push_back(&x);
-    auto results = ir::detail::opaque_results(n, of, ir::detail::is_picked(g_, g_.live(), id), sizes_);
+    auto results = ir::detail::opaque_results(n, of, ir::detail::is_picked(picks_.of(id)), sizes_);
     for (auto& x : results)
       if (sample_ > 0 && is_float(x.type)) move(x, {}, 8 + 4 * std::sqrt(steps), unit_of(x.type), ++source);
     steps_.emplace(id, std::move(results));
@@ -164,6 +164,7 @@ class rounding_bounds {
   unsigned sample_;
   rounding_bounds* exact_;  ///< sample 0: functions with effects run once
   double reach_;            ///< how many times as far as rounding results are moved; negative: the other way
+  ir::picks picks_;
   arrays made_;
   sorted_map<ir::node_id, series<ir::literal_array>> steps_;  ///< results of opaque nodes
 };

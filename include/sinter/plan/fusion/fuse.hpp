@@ -134,10 +134,11 @@ class fusion {
         }
     }
     for (std::uint32_t r = 0; r < roots_.size(); ++r) out[r].roots = {r};
+    const ir::picks picks(g_, live_);
     for (auto id : live_)
       if (g_[id].code == ir::op::opaque) {
         group x;
-        x.step = opaque_step(g_, live_, id, memory_);
+        x.step = opaque_step(g_, picks.of(id), id, memory_);
         x.first_target = id;
         out.push_back(std::move(x));
       }

@@ -15,40 +15,26 @@ SINTER_API node_id memory_behind(const ir::graph& g, node_id id) {
 
 namespace detail {
 
-/// The node itself, then what is picked of it.
-inline series<root> opaque_roots(const ir::graph& g, const series<node_id>& live, node_id id) {
-  series<root> out;
-  const auto add = [&](node_id target) {
-    root r;
-    r.value = r.target = target;
-    r.extents = g[target].extents;
-    out.push_back(std::move(r));
-  };
-  add(id);
-  for (auto pick : ir::picks_of(g, live, id))
-    if (pick != ir::no_node) add(pick);
-  return out;
-}
-
-inline kernel opaque_step(const ir::graph& g, const series<node_id>& live, node_id id, const memory_map& memory) {
+inline kernel opaque_step(const ir::graph& g, const series<node_id>& picks, node_id id, const memory_map& memory) {
   kernel k;
   k.opaque = id;
   k.has_effect = g[id].attr.step->has_effect;
   k.label = ir::name(*g[id].attr.step);
   if (const auto& f = g[id].attr.step->function) k.label += " " + f->name;
+  sorted_map<node_id, int> buffers;
   const auto place = [&](node_id buffer, bool written) {
-    for (std::size_t b = 0; b < k.buffers.size(); ++b)
-      if (k.buffers[b].id == static_cast<int>(buffer)) return k.places.push_back(static_cast<int>(b));
+    const auto [at, is_new] = buffers.emplace(buffer, static_cast<int>(k.buffers.size()));
+    k.places.push_back(at->second);
+    if (!is_new) return;
     buffer_use use;
     use.id = static_cast<int>(buffer);
     use.type = g[buffer].type;
     use.written = written;
     if (buffer < memory.alignment.size() && memory.alignment[buffer] > 0) use.alignment = memory.alignment[buffer];
-    k.places.push_back(static_cast<int>(k.buffers.size()));
     k.buffers.push_back(use);
   };
   for (auto operand : g[id].in) place(memory_behind(g, operand), false);
-  for (auto pick : ir::picks_of(g, live, id))
+  for (auto pick : picks)
     if (pick != ir::no_node) place(pick, true);
     else k.places.push_back(-1);
   return k;
