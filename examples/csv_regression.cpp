@@ -16,6 +16,7 @@ struct flats {
 
 /// A table by a rule: flats without a name in the first line, one a line.
 std::string table(std::int64_t n) {
+  const device_scope host(device::cpu());
   const auto [a, b, c, d, e] = split<5>(make_key(1));
   const f32_1 size = uniform<float>(a, n) * 100.f + 20.f, age = uniform<float>(b, n) * 80.f;
   const i64_1 floor = randint<std::int64_t>(c, 0, 8, n), quarter = randint<std::int64_t>(d, 0, 3, n);

@@ -71,8 +71,9 @@ bool train(const arguments& given) {
   const f32_2 far = norm(expand_dims<1>(made) - centres(), axis<2>);
   const i64_1 each = bincount(argmin(far, axis<1>), {.size = 8});
   const float near = mean(cast<float>(min(far, axis<1>) < 0.6f)).item();
-  return agrees("share within three deviations", near, 0.989, 0.1) &
-         agrees("share of the rarest cluster", static_cast<double>(min(each).item()) / 1024, 0.125, 0.05);
+  bool right = agrees("share within three deviations", near, 0.989, 0.1);
+  right &= agrees("share of the rarest cluster", static_cast<double>(min(each).item()) / 1024, 0.125, 0.05);
+  return right;
 }
 
 int main(int argc, char** argv) { return run_program(argc, argv, "[--steps N]", train); }
