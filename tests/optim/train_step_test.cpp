@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include <sinter/sinter.hpp>
 
@@ -48,3 +50,18 @@ void train_on(const device& where) {
 
 TEST_CASE("train_step is value_and_grad and an update") { train_on(device::cpu()); }
 TEST_CASE("train_step on a GPU") { train_on(device::cuda(0)); }
+
+TEST_CASE("train_step passes on what a loss returns beside its value") {
+  const optim::sgd opt({.rate = 0.25});
+  const auto loss = [](const line& p, const f32_1& x) {
+    const f32_1 y = p.w * x + p.b;
+    return std::pair{sum(y * y), y};
+  };
+  const auto step = compile(optim::train_step(opt, loss, has_aux));
+  const line p{f32_1{1, 2}, 1.f};
+  const auto [both, q, state] = step(p, opt.init(p), f32_1{3, -1});
+  CHECK(both.first.item() == 17);
+  CHECK(both.second.to_vector() == std::vector<float>{4, -1});
+  CHECK(q.w.to_vector() == std::vector<float>{-5, 1.5f});
+  CHECK(q.b.item() == -0.5f);
+}
