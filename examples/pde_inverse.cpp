@@ -48,15 +48,8 @@ bool learn(const arguments& given) {
     const vector r = off(f.knot);
     const matrix j = jacobian(off)(f.knot), square_of = matmul(transpose(j), j);
     const vector next = f.knot - linalg::solve(square_of + f.damping * eye<double>(knots), matmul(r, j));
-    const fit after = cond(
-        sum(square(off(next))) < sum(square(r)),
-        [](const fit& f, const vector& next) {
-          return fit{next, f.damping / 10};
-        },
-        [](const fit& f, const vector&) {
-          return fit{f.knot, f.damping * 10};
-        },
-        f, next);
+    const bool_0 better = sum(square(off(next))) < sum(square(r));
+    const fit after{where(better, next, f.knot), f.damping * where(better, 0.1, 10.0)};
     return std::tuple{after, mean(square(r)), sqrt(diagonal(linalg::inv(square_of)))};
   });
 

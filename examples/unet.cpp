@@ -6,31 +6,24 @@
 using namespace sinter;
 
 using images = f32_4;
-using statistics = nn::running_statistics<float>;
 
-struct stage {
-  nn::conv2d<float> c1, c2;
-  nn::batch_norm<float> n1, n2;
-
-  static stage init(const key& k, std::int64_t in, std::int64_t out) {
-    const auto [a, b] = split(k);
-    const auto norm = nn::batch_norm<float>::init(out);
-    return {nn::conv2d<float>::init(a, in, out, 3, {.padding = 1, .bias = false}),
-            nn::conv2d<float>::init(b, out, out, 3, {.padding = 1, .bias = false}), norm, norm};
-  }
-  images operator()(const images& x, const nn::pass<float>& pass) const {
-    return relu(n2(c2(relu(n1(c1(x), pass))), pass));
-  }
-};
+/// Two convolutions of 3 by 3, each with a norm.
+auto stage(const key& k, std::int64_t in, std::int64_t out) {
+  const auto conv = [=](std::int64_t in) {
+    return [=](const key& k) { return nn::conv2d<float>::init(k, in, out, 3, {.padding = 1, .bias = false}); };
+  };
+  const auto norm = nn::batch_norm<float>::init(out);
+  return nn::make_sequential(k, conv(in), norm, nn::relu{}, conv(out), norm, nn::relu{});
+}
 
 struct unet {
-  stage d1, d2, bottom, u2, u1;
+  decltype(stage(key(), 1, 1)) d1, d2, bottom, u2, u1;
   nn::conv2d<float> last;
 
   static unet init(const key& key) {
     const auto [a, b, c, d, e, f] = split<6>(key);
-    return {stage::init(a, 1, 8),   stage::init(b, 8, 16), stage::init(c, 16, 32),
-            stage::init(d, 48, 16), stage::init(e, 24, 8), nn::conv2d<float>::init(f, 8, 1, 1)};
+    return {stage(a, 1, 8),   stage(b, 8, 16), stage(c, 16, 32),
+            stage(d, 48, 16), stage(e, 24, 8), nn::conv2d<float>::init(f, 8, 1, 1)};
   }
   images operator()(const images& x, const nn::pass<float>& pass) const {
     const auto larger = [](const images& h) { return interpolate(h, {.scale = {2}, .mode = resize::linear}); };
@@ -52,32 +45,25 @@ std::pair<images, images> draw(const key& k, std::int64_t n) {
 int train(const arguments& given) {
   const int steps = given.steps(120);
   const optim::adam opt({.rate = 1e-2});
-  auto step = compile(
-      [&](const unet& p, const statistics& s, auto state, const key& k) {
-        const auto [x, y] = draw(k, 16);
-        const auto loss = [&, x = x, y = y](const unet& p) {
-          const nn::pass pass(p, s, nn::training);
-          const f32_0 error = nn::binary_cross_entropy(p(x, pass), y, reduce::mean);
-          return std::pair{error, pass.state()};
-        };
-        auto [result, g] = value_and_grad(loss, has_aux)(p);
-        auto [q, next] = opt.update(p, g, state);
-        return std::tuple{result.first, q, result.second, next};
-      },
-      {.donate = {0, 1, 2}, .name = "step"});
+  const auto loss = [](const unet& p, const nn::running_statistics<float>& s, const key& k) {
+    const auto [x, y] = draw(k, 16);
+    const nn::pass pass(p, s, nn::training);
+    const f32_0 error = nn::binary_cross_entropy(p(x, pass), y, reduce::mean);
+    return std::pair{error, pass.state()};
+  };
+  const auto step = compile(optim::train_step(opt, loss, has_aux), {.donate = {0, 1, 2}});
   unet p = unet::init(make_key(1));
-  statistics s = nn::state(p);
   auto state = opt.init(p);
+  std::pair now{f32_0(0), nn::state(p)};
   loss_curve losses;
   data::progress_bar bar(steps);
   for (int i = 0; i < steps; ++i) {
-    f32_0 loss;
-    std::tie(loss, p, s, state) = step(std::move(p), std::move(s), std::move(state), fold_in(make_key(2), i));
-    losses.add(loss);
+    std::tie(now, p, state) = step(std::move(p), std::move(state), std::move(now.second), fold_in(make_key(2), i));
+    losses.add(now.first);
     bar.show(i + 1, words("loss %.4f", losses.last()));
   }
   const auto [x, y] = draw(make_key(3), 64);
-  const images found = cast<float>(p(x, {p, s, nn::inference}) > 0.f);
+  const images found = cast<float>(p(x, {p, now.second, nn::inference}) > 0.f);
   const double both = sum(found * y).item(), either = sum(maximum(found, y)).item();
   std::printf("intersection over union on new pictures  %.4f\n", both / either);
   losses.write(given("svg", "unet.svg"), "unet: loss");

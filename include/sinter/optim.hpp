@@ -7,5 +7,6 @@
 #include "optim/muon.hpp"
 #include "optim/optimizers.hpp"
 #include "optim/schedule.hpp"
+#include "optim/train_step.hpp"
 #include "optim/wolfe.hpp"
 #include "optim/wrappers.hpp"

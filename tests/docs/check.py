@@ -10,7 +10,7 @@ With --together all pages are one program, each page in a namespace and a functi
 With --snippets each page is a unit, which is not run. A comment `<!-- names ... -->` of the page, which readers do not see, declares what its
 blocks use; there may be several, each for the blocks behind it. A block that has a main is in a namespace of its own.
 
-A block that begins with struct, class, template, using, auto or #include, in its first column, stands outside of main; any other is a
+A block that begins with struct, class, namespace, template, using, auto or #include, in its first column, stands outside of main; any other is a
 scope in it, one after the other. What a line prints stands behind it: `std::cout << x.item() << "\\n";  // 3.5`. What is marked ```cpp skip
 is not compiled.
 
@@ -27,7 +27,7 @@ import sys
 import tempfile
 
 BLOCK = re.compile(r"^```cpp\n(.*?)^```$", re.M | re.S)
-OUTSIDE = re.compile(r"(?:struct|class|template|using)\b|#include|auto\s+\w+\(")
+OUTSIDE = re.compile(r"(?:struct|class|namespace|template|using)\b|#include|auto\s+\w+\(")
 PRINTS = re.compile(r"^[^\n]*std::cout[^\n]*;\s*//\s*(.*?)\s*$", re.M)
 
 

@@ -150,7 +150,7 @@ class cuda_printer {
       series<std::string> args;
       const bool narrow = !wide_ && compares_positions(k_, i);
       for (int a : i.args)
-        args.push_back(!narrow ? name(a) : is_position(at(a)) ? "(s_i32)" + name(a) : "place(" + name(a) + ")");
+        args.push_back(!narrow ? name(a) : is_position(at(a)) ? "(s_i32)" + name(a) : "sx::place(" + name(a) + ")");
       value = calls_ && is_costly(i)
                   ? called_name(i) + "(" + comma_separated(args) + ")"
                   : cuda_expression(i.code, i.type, args, i.args.empty() ? i.type : at(i.args[0]).type);

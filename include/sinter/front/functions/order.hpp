@@ -530,6 +530,11 @@ auto unique(const X& x, bounded<typename X::value_type> bound = {}, location whe
   const auto first = searchsorted(numbers, detail::places_like(s, n, at), {}, at);
   return result(detail::taken_or(s, first, bound.fill, at));
 }
+template <tensor_like X, extent_like N>
+SINTER_WRONG_CALL("[unique] a size is an option: unique(x, {.size = n})")
+detail::wrong_call<> unique(const X&, N, location = {}) {
+  return {};
+}
 
 /// The places of non-zero elements in row-major order, as in NumPy: one tensor of i64 for each axis. nonzero(x, {.size = 8}) gives
 /// the first 8, padded with the fill, by default 0. Without a size the count is read, as in unique.
@@ -559,6 +564,11 @@ auto nonzero(const X& x, bounded<std::int64_t> bound = {}, location where = loca
     }
   }
   return out;
+}
+template <tensor_like X, extent_like N>
+SINTER_WRONG_CALL("[nonzero] a size is an option: nonzero(x, {.size = n})")
+detail::wrong_call<> nonzero(const X&, N, location = {}) {
+  return {};
 }
 
 // NAME(x, q), NAME(x, q, axis<…>), NAME(x, q, axis<…>, keepdims), NAME(x, q, keepdims), each with a rule as well. `...`: of q's type.
@@ -695,6 +705,12 @@ auto histogram(const X& x, const E& edges, const W& weights, location where = lo
       at);
 }
 
+template <tensor_like X, extent_like N>
+SINTER_WRONG_CALL("[histogram] equal bins need their range: histogram(x, bins, low, high)")
+detail::wrong_call<> histogram(const X&, N, location = {}) {
+  return {};
+}
+
 /// The histogram of equal bins between two numbers. Edges have x's dtype, or f64 for integers. user_error for bounds that this
 /// dtype cannot hold.
 template <tensor_like X>
@@ -745,6 +761,11 @@ auto bincount(const I& labels, const W& weights, bounded_labels bound = {}, loca
   return detail::tallied(
       labels, bound, [&](const auto& i, dim n) { return detail::weighed<detail::named::bincount>(i, weights, n, at); },
       at);
+}
+template <tensor_like X, extent_like N>
+SINTER_WRONG_CALL("[bincount] a size is an option: bincount(labels, {.size = n})")
+detail::wrong_call<> bincount(const X&, N, location = {}) {
+  return {};
 }
 
 /// The sum of x's rows (axis 0) for each id from 0 to n - 1. Halves are added in f32. ids have rank 1, i32 or i64; rows with an

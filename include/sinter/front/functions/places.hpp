@@ -343,6 +343,11 @@ template <tensor_like X, tensor_like Mask>
 auto compress(const X& x, const Mask& mask, bounded<typename X::value_type> how, location where = location::current()) {
   return compress(x, mask, axis<0>, how, where);
 }
+template <tensor_like X, tensor_like Mask, extent_like N>
+SINTER_WRONG_CALL("[compress] a size is an option: compress(x, mask, {.size = n})")
+detail::wrong_call<> compress(const X&, const Mask&, N, location = {}) {
+  return {};
+}
 
 }  // namespace sinter
 
