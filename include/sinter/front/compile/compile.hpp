@@ -160,17 +160,15 @@ class compiled {
 
   /// The function's result for trees of tensors. Guards compare tensors by dtype, extents, layout and device. They compare
   /// integers, enums, flags, text, vector lengths, engaged optionals, is_value classes and hashable classes by value. A call
-  /// that
-  /// differs is traced anew. A floating argument is a number<T> in the function, and each call reads it; in a struct it is
-  /// compared by value. An integer whose parameter is a rank-0 tensor is also read by each call. Inside another trace, the
+  /// that differs is traced anew. A floating argument is a number<T> in the function, and each call reads it; in a struct it
+  /// is compared by value. An integer whose parameter is a rank-0 tensor is also read by each call. Inside another trace, the
   /// function becomes part of that trace. Expressions in the result become tensors.
   template <class... Args>
   requires(taken<Args...>) auto operator()(Args&&... args) const {
     return called(self().where, std::forward<Args>(args)...);
   }
   // The same with the line of the call, for donated arguments. A default argument cannot follow a pack. `At` is compared
-  // first, so
-  // that the function is not asked about too few arguments.
+  // first, so that the function is not asked about too few arguments.
   template <class A, std::same_as<location> At = location>
   requires(taken<A>) auto operator()(A&& a, At at = location::current()) const {
     return called(at, std::forward<A>(a));
@@ -208,9 +206,8 @@ class compiled {
   }
 
   /// Makes the kernels of calls with arguments like these, ahead of such a call. A spec stands for a tensor. Tensors are read
-  /// for
-  /// dtypes, extents, strides and devices, not for elements. user_error for a function that reads values: calls compile its
-  /// segments.
+  /// for dtypes, extents, strides and devices, not for elements. user_error for a function that reads values: calls compile
+  /// its segments.
   template <class... Args>
   requires(expects<Args...>) void precompile(const Args&... args) const {
     constexpr bool numbers = detail::takes_numbers<F, const typename detail::tensor_of_spec<Args>::type&...>;
@@ -226,10 +223,8 @@ class compiled {
   void precompile(const Args&...) const {}
 
   /// use(graph, tensors, options, device) for a call with these arguments. Without Open, the trace fixes all extents. With
-  /// Open,
-  /// its open extents and number inputs are those of the specialisation that would answer the call. user_error for a function
-  /// that
-  /// reads values.
+  /// Open, its open extents and number inputs are those of the specialisation that would answer the call. user_error for a
+  /// function that reads values.
   template <bool Open = false, class Use, class... Args>
   auto inspect(const Use& use, const Args&... args) const {
     const auto look = [&](auto& flat, const engine::call& c, const engine::tracing& tracing, auto&&...) {
@@ -316,8 +311,8 @@ class compiled {
   }
 
   /// Asks the engine about a call: then(arguments, call, tracing, target, answered). `answered` is null, or the
-  /// engine::traced of
-  /// a function that was found to read values. Only a `live` call, whose tensors have elements, can be answered that way.
+  /// engine::traced of a function that was found to read values. Only a `live` call, whose tensors have elements, can be
+  /// answered that way.
   template <class Then, class... Args>
   auto asked(bool live, Then&& then, const Args&... args) const {
     const state& s = self();
@@ -390,10 +385,9 @@ class compiled {
 /// Compiles a function of trees of tensors. The first call with a new kind of arguments traces `fn`, differentiates, fuses,
 /// emits, compiles and loads; later calls run the kernels. `fn` takes its arguments by value or const reference. It runs only
 /// while tracing, possibly several times; a function that reads values (`item`, `if`) runs at each call. A captured concrete
-/// tensor is read by every call. Other captures keep their value from the trace. options.donate lets a call reuse the memory of
-/// arguments passed as rvalues, so `p = step(std::move(p), x)` updates p in place. Exceptions that `fn` throws while traced
-/// pass
-/// through, and leave the compiled function unchanged.
+/// tensor is read by every call. Other captures keep their value from the trace. options.donate lets a call reuse the memory
+/// of arguments passed as rvalues, so `p = step(std::move(p), x)` updates p in place. Exceptions that `fn` throws while
+/// traced pass through, and leave the compiled function unchanged.
 // clang-format off
 template <class F>
 auto compile(F&& fn, const options& how = {}, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }

@@ -19,10 +19,9 @@ auto as_compiled(F&& fn, const options& how, location where) {
 
 }  // namespace detail
 
-/// explain(fn)(args...) calls fn(args...), drops the result, and reports on fn: its specialisations and their arguments, guards
-/// and kernels, the reasons that kept neighbours apart, and its graph breaks. Arguments are not donated. Kernels that are
-/// compiled
-/// in the background are waited for. `how` applies to a function that is not compiled yet.
+/// explain(fn)(args...) calls fn(args...), drops the result, and reports on fn: its specialisations and their arguments,
+/// guards and kernels, the reasons that kept neighbours apart, and its graph breaks. Arguments are not donated. Kernels that
+/// are compiled in the background are waited for. `how` applies to a function that is not compiled yet.
 // clang-format off
 template <class F>
 auto explain(F&& fn, const options& how = {}, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }

@@ -66,8 +66,7 @@ constexpr bool meets_scalar_tensor() {
 }
 
 /// Whether argument At of F(Args...) is an integer whose parameter takes rank-0 tensors and not integers. It is then read by
-/// each
-/// call, without a guard. False for a function object with a template call operator that is not const.
+/// each call, without a guard. False for a function object with a template call operator that is not const.
 template <class F, std::size_t At, class... Args>
 constexpr bool opens_integer() {
   if constexpr (!is_integer_scalar<std::remove_cvref_t<std::tuple_element_t<At, std::tuple<Args...>>>>) return false;

@@ -340,8 +340,7 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   }
 
   /// Writes one value everywhere; all handles to the storage see it. user_error while traced, for a view with gaps on a GPU,
-  /// and
-  /// for a number that T cannot hold.
+  /// and for a number that T cannot hold.
   const tensor& fill(detail::fitting<T, detail::fill_name> value, location at = location::current()) const {
     concrete("fill", at);
     if (engine::reads_count) engine::count_read("fill", memory_, true, at);

@@ -191,13 +191,11 @@ class curved {
 }  // namespace detail
 
 /// The function that returns f's value and its tangent, in one pass. `auto [y, dy] = jvp(f)(x, v)` is f(x) and the derivative
-/// of
-/// f at x along v. `Index` names the arguments that vary, the first by default. A call gives all arguments of f, then a tangent
-/// for each varying argument: jvp<0, 2>(f)(x, n, z, dx, dz). A tangent is a tree like its argument, with tensors of the same
-/// shapes; entries at the places of integers are not read. dy is a tree like f's result, with zeros for integer tensors.
-/// while_loop is differentiable in forward mode only. user_error for a tangent of another shape. See grad for the arguments
-/// that
-/// vary.
+/// of f at x along v. `Index` names the arguments that vary, the first by default. A call gives all arguments of f, then a
+/// tangent for each varying argument: jvp<0, 2>(f)(x, n, z, dx, dz). A tangent is a tree like its argument, with tensors of
+/// the same shapes; entries at the places of integers are not read. dy is a tree like f's result, with zeros for integer
+/// tensors. while_loop is differentiable in forward mode only. user_error for a tangent of another shape. See grad for the
+/// arguments that vary.
 // clang-format off
 template <int... Index, class F>
 auto jvp(F&& f, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }

@@ -53,10 +53,9 @@ struct function_within<recomputed_function<ir::recompute::all_but_products, F>> 
 
 }  // namespace detail
 
-/// f with less memory and more time: the backward pass keeps only the arguments. It recomputes the intermediates of f once the
-/// cotangents of f's results are known. A stack of layers, each remat(layer), keeps the layers' inputs, and the intermediates
-/// of
-/// one layer at a time. Values and derivatives are f's. Without a derivative it is f itself.
+/// f with less memory and more time: the backward pass keeps only the arguments. It recomputes the intermediates of f once
+/// the cotangents of f's results are known. A stack of layers, each remat(layer), keeps the layers' inputs, and the
+/// intermediates of one layer at a time. Values and derivatives are f's. Without a derivative it is f itself.
 template <class F>
 auto remat(F f, location where = location::current()) {
   return detail::recomputed_function<ir::recompute::all, F>(std::move(f), where);

@@ -106,10 +106,9 @@ inline constexpr bool has_own_faults<differentiated<Indexes, Value, Aux, F>> = t
 /// The function that returns f's result and its gradient: `auto [l, g] = value_and_grad(loss)(params, x, y)`. `Index` is the
 /// argument to differentiate by, the first by default. The gradient is a tree of that argument's type; for several, as in
 /// value_and_grad<0, 2>(f), a tuple of such trees. Integer and bool tensors in it become zeros; numbers and flags are passed
-/// on.
-/// A C++ number as the differentiated argument is a tensor of rank 0 with the dtype of f's parameter: grad(f)(2.0).
-/// Tensors that f captures are constants. f must return a rank-0 floating tensor. Inside compile() the gradient becomes part of
-/// the graph. Outside, each call traces and runs it, with kernels kept by structure. An index out of range is then a
+/// on. A C++ number as the differentiated argument is a tensor of rank 0 with the dtype of f's parameter: grad(f)(2.0).
+/// Tensors that f captures are constants. f must return a rank-0 floating tensor. Inside compile() the gradient becomes part
+/// of the graph. Outside, each call traces and runs it, with kernels kept by structure. An index out of range is then a
 /// user_error.
 // clang-format off
 template <int... Index, class F>

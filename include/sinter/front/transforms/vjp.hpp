@@ -218,11 +218,10 @@ class linearized {
 }  // namespace detail
 
 /// The function that returns f's value and its pullback: `auto [y, back] = vjp(f)(x)`. For a cotangent ct, a tree like y,
-/// back(ct)
-/// is the cotangent of x, a tree like x. `Index` names the arguments that vary, the first by default; for several, the pullback
-/// gives a tuple. It holds the residuals of f, and can be called often. Outside compile() it may outlive the call, and is a
-/// function like any other: compile(back) works. Inside a trace it ends with the trace. user_error for a cotangent of another
-/// shape. See grad for the arguments that vary.
+/// back(ct) is the cotangent of x, a tree like x. `Index` names the arguments that vary, the first by default; for several,
+/// the pullback gives a tuple. It holds the residuals of f, and can be called often. Outside compile() it may outlive the
+/// call, and is a function like any other: compile(back) works. Inside a trace it ends with the trace. user_error for a
+/// cotangent of another shape. See grad for the arguments that vary.
 // clang-format off
 template <int... Index, class F>
 auto vjp(F&& f, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }

@@ -432,13 +432,12 @@ class vmapped<F, in_axes_t<In...>, out_axes_t<Out...>> {
 }  // namespace detail
 
 /// The function that applies f to each lane of its arguments: `vmap(f)(xs)` is f of each row of xs, stacked. f is traced
-/// once, on
-/// the ranks of one lane; each op becomes an op on all lanes. An entry of `in` stands for an argument. It is the axis of the
-/// lanes in each of the argument's tensors, or `none` if all lanes share the argument. The default is 0 for arguments with
-/// tensors. Numbers, flags and captured tensors are shared. A stacked<S> arrives as S. Results have their lanes along `out`,
-/// 0 by
-/// default, and structs S become stacked<S>. Inside compile() it becomes part of the graph; outside, each call traces and runs
-/// it. user_error for unequal numbers of lanes, for elements that f reads (`item`), and for effects in f.
+/// once, on the ranks of one lane; each op becomes an op on all lanes. An entry of `in` stands for an argument. It is the
+/// axis of the lanes in each of the argument's tensors, or `none` if all lanes share the argument. The default is 0 for
+/// arguments with tensors. Numbers, flags and captured tensors are shared. A stacked<S> arrives as S. Results have their
+/// lanes along `out`, 0 by default, and structs S become stacked<S>. Inside compile() it becomes part of the graph; outside,
+/// each call traces and runs it. user_error for unequal numbers of lanes, for elements that f reads (`item`), and for effects
+/// in f.
 // clang-format off
 template <class F, detail::axes_of_lanes In = in_axes_t<>, detail::axes_of_lanes Out = out_axes_t<>>
 auto vmap(F&& f, In = {}, Out = {}, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }
