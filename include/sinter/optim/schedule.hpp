@@ -76,7 +76,7 @@ auto between(double from, double to, const Part& part) {
 
 // Templates, so that a program compiles only the schedules it uses.
 
-/// A constant rate.
+/// The same rate at every step.
 inline schedule constant(double rate) { return rate; }
 
 /// From `from` to `to` in equal steps, then `to`.
