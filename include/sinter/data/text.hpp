@@ -20,8 +20,8 @@ SINTER_API std::string read_text(const std::string& path, location at = location
 
 namespace detail {
 
-/// The end of the piece that begins at `at`, by GPT-2's pattern: 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+|
-/// ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+/// The end of the piece that begins at `at`, by GPT-2's pattern:
+/// 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 SINTER_API std::size_t piece_end(std::string_view text, std::size_t at);
 
 }  // namespace detail
