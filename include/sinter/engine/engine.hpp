@@ -383,7 +383,7 @@ class function {
   /// Like find, but returns when the kernels are ready.
   virtual void prepare(const call& c, const tracing& trace) = 0;
   /// The open sizes of the specialisation that accepts the call, or would except for C++ numbers. Empty if all are numbers,
-  /// or there is no such specialisation.
+  /// or no specialisation fits.
   virtual size_layout open_sizes(const call& c, const tracing& trace) = 0;
   /// Turns constants of the call's trace into inputs, if they are arguments of the kernels that answer it. They are appended
   /// to `inputs`, after the call's tensors. The result holds their values.
