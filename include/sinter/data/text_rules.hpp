@@ -40,7 +40,7 @@ std::string decoded(std::span<const std::int64_t> ids, std::int64_t size, locati
   return out;
 }
 
-/// The end of a match of ` ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+` at `at`; `at` if there is no match.
+/// The end of a match of ` ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+` at `at`; `at` without a match.
 inline std::size_t run_end(std::string_view text, std::size_t at) {
   std::size_t next = at + (text[at] == ' ');
   if (next == text.size()) return at;

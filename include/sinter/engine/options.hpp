@@ -63,7 +63,7 @@ struct options {
   std::string backend = "auto";
   /// Indexes of arguments whose storage the call may overwrite with results of equal dtype and extents. A donated tensor that
   /// another handle or argument shares is not overwritten. For arguments passed as rvalues that are not const, the tensors
-  /// are empty handles after a successful call; after a call that threw they are unchanged.
+  /// are empty handles after a successful call. After a call that threw they are unchanged.
   series<int> donate = {};
   /// The greatest number of specialisations of a function for arguments of the same types. All functions made at one line of
   /// the program share 64 beyond the first of each. In a function that reads values, each set of extents counts. So does each

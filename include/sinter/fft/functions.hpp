@@ -33,7 +33,7 @@ handle scaled(const handle& x, fourier_scale how, dim n, location at) {
   return untyped(div(r, count, at), at);
 }
 
-/// cos and sin of 2πk / n for k = 0 … count - 1, at most n / 2, along axis 1 of two; exact at 0 and n / 2.
+/// cos and sin of 2πk / n for k = 0 … count - 1, at most n / 2, along axis 1 of two. Exact at 0 and n / 2.
 template <class T>
 std::pair<tensor<T, 2>, tensor<T, 2>> circle(dim count, dim n, location at) {
   const sinter::detail::index_leaf<std::int64_t, dims(2)> k({dim(1), count}, 1);

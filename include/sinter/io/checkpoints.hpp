@@ -40,8 +40,8 @@ class checkpoints {
     remove_older(step);
   }
 
-  /// Loads the last state into `tree`, and returns its step; nothing if there is no state: `auto start = c.resume(state);`.
-  /// As load.
+  /// Loads the last state into `tree`, and returns its step; nothing without a state: `auto start = c.resume(state);`. Errors
+  /// as in load.
   template <class T>
   std::optional<std::int64_t> resume(T& tree, const load_options& how = {}, location at = location::current()) const {
     const std::vector<std::int64_t> all = steps();

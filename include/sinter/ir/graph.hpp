@@ -70,7 +70,7 @@ class graph {
 
  private:
   struct table;             // (push.hpp)
-  table* table_ = nullptr;  ///< owned; null while there are no nodes
+  table* table_ = nullptr;  ///< owned; null in an empty graph
   std::int64_t marks_ = 0;
   bool sizes_replaced_ = false;
 };

@@ -386,9 +386,9 @@ inline double count_of_rate(const element_words& w, double rate) {
 
 }  // namespace detail
 
-/// By Marsaglia and Tsang (2000), d (1 + x / √(9 d))³ with normal x is accepted with a probability that makes it a gamma
-/// number of shape d + 1/3. For a shape below 1, the shape is increased by 1. Returns the bits of 1 + x / √(9 d) for the
-/// first accepted of 8 attempts, or for the last. `shape` is the bits of a double. An invalid shape gives some number.
+/// Rejection of Marsaglia and Tsang (2000): d (1 + x / √(9 d))³ with normal x is a gamma number of shape d + 1/3 once it is
+/// accepted. For a shape below 1, the shape is increased by 1. Returns the bits of 1 + x / √(9 d) for the first accepted of 8
+/// attempts, or for the last. `shape` is the bits of a double. An invalid shape gives some number.
 inline std::uint64_t gamma_root(std::uint64_t key, std::uint64_t element, std::uint64_t shape) {
   const detail::element_words w{key, element};
   const double a = maximum(std::bit_cast<double>(shape), 1e-300), d = (a < 1 ? a + 1 : a) - 1.0 / 3,

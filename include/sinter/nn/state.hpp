@@ -101,7 +101,7 @@ auto state(const Model& model, location at = location::current()) {
   return all;
 }
 
-/// One forward pass of a model: hands each batch_norm its running statistics, and keeps what they become.
+/// One forward pass of a model: hands each batch_norm its running statistics, and keeps the new ones.
 ///   nn::pass pass(model, s, nn::training);
 ///   y = model.norm(x, pass);  // and the next norm, …
 ///   next = pass.state();

@@ -219,8 +219,8 @@ struct rmsprop_options {
   mask decay = {};
 };
 
-/// s = alpha · s + (1 - alpha) · g²; p - rate · g / (√s + eps), or with momentum p - rate · v, where v = momentum · v + g / (√s + eps)
-/// (Hinton, 2012).
+/// s = alpha · s + (1 - alpha) · g²; p - rate · g / (√s + eps). With momentum p - rate · v, where v = momentum · v + g / (√s
+/// + eps) (Hinton, 2012).
 class rmsprop {
  public:
   explicit rmsprop(rmsprop_options how = {}, location at = location::current()) : how_(std::move(how)) {

@@ -139,7 +139,7 @@ class loop_fission {
     return all;
   }
 
-  /// Chooses products of slices, and values that are the same in all steps, if they are no larger than their operands.
+  /// Chooses products of slices, and values that are the same in all steps, unless they are larger than their operands.
   void choose_early() {
     series<char> leaves(body_.size(), 0);
     for (auto id : live_) {

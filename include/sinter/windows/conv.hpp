@@ -469,11 +469,11 @@ constexpr bool channels_fit(const layout& l, const dims& x, const dims& w) {
 }  // namespace detail::windows
 
 /// The convolution of an image with weights, as networks define it, a correlation: y(n, o, i…) = Σ x(n, c, i·stride +
-/// t·dilation - padding…) w(o, c, t…). The text names the axes of the image (n, c and one to three more), of the weights (these,
-/// o and i) and of the result. Each option is a number for all spatial axes, or one for each:
-/// conv<"nhwc,hwio->nhwc">(x, w, {.stride = 2, .padding = same}). With groups, the weights' inputs are the image's channels
-/// divided by groups. Any dtype except bool; f16 and bf16 sum in f32. user_error for channels that do not fit, for groups
-/// that do not divide them, and for windows larger than the padded image.
+/// t·dilation - padding…) w(o, c, t…). The text names the axes of the image (n, c and one to three more), the weights (these,
+/// o and i) and the result. Each option is a number for all spatial axes, or one for each: conv<"nhwc,hwio->nhwc">(x, w,
+/// {.stride = 2, .padding = same}). With groups, the weights' inputs are the image's channels divided by groups. Any dtype
+/// except bool; f16 and bf16 sum in f32. user_error for channels that do not fit, for groups that do not divide them, and for
+/// windows larger than the padded image.
 template <fixed_string Layout, tensor_like X, tensor_like W>
 auto conv(const X& x, const W& w, const conv_options& options = {}, location where = location::current()) {
   namespace win = detail::windows;

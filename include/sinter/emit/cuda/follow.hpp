@@ -30,7 +30,7 @@ inline bool sums_rows(const kernel& k) { return k.mask(role::row) != 0; }
 
 }  // namespace detail
 
-/// The launch in which blocks make rows of a narrow product and then run the second kernel on them; nothing if it needs rows
+/// The launch in which blocks make rows of a narrow product, and then run the second kernel on them. Nothing if it needs rows
 /// of other blocks.
 inline std::optional<follow_shape> follow_of(const kernel& product, cuda_printer& then, const cuda_target& t) {
   const kernel& k = then.code();

@@ -29,7 +29,7 @@ inline bool scatters(const kernel& k) {
 }
 
 /// The number of vectors of `width` elements that a thread of `all` has in flight. 16 bytes from each of 2048 threads are the
-/// 32 KiB that a multiprocessor's share of the bandwidth requires; cached data is faster and requires 32. Gathers wait twice,
+/// 32 KiB that a multiprocessor's share of the bandwidth requires. Cached data is faster and requires 32. Gathers wait twice,
 /// and costly arithmetic on f16 shares its indices: they require 64. (bench/gpu and similar measurements on an H200.)
 inline int vectors_of(const kernel& k, int width, std::int64_t all) {
   int loads = 0;

@@ -6,7 +6,7 @@
 
 namespace sinter::engine::emit {
 
-/// A block makes a tile of the result of `side` by `side` elements; each of 16 by 16 threads makes every 16th element in both
+/// A block makes a tile of the result of `side` by `side` elements. Each of 16 by 16 threads makes every 16th element in both
 /// directions.
 struct product_shape {
   int side = 64, depth = 16;

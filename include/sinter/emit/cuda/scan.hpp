@@ -6,8 +6,8 @@
 
 namespace sinter::engine::emit {
 
-/// The distribution of a scan's rows: a block of `threads` for each; or 32 rows with adjacent elements for each block, where
-/// `down` threads scan a row, `each` consecutive elements per thread; or a thread for each row.
+/// The distribution of a scan's rows: a block of `threads` for each row, or a thread for each row. Or 32 rows with adjacent
+/// elements for each block, where `down` threads scan a row, `each` consecutive elements per thread.
 struct scan_shape {
   bool block_a_row = false;
   int down = 0, each = 0;

@@ -25,7 +25,7 @@ struct tensor_operand {
   int run() const { return along_k ? 1 : std::min(4, each()); }
 };
 
-/// A block of 8 warps makes a tile of m by n; `down` by `across` warps divide it, and `deep` warps divide the k of a stage.
+/// A block of 8 warps makes a tile of m by n. `down` by `across` warps divide it, and `deep` warps divide the k of a stage.
 struct tensor_shape {
   static constexpr int warps = 8, threads = 32 * warps;
   int m = 64, n = 64, k = 64, stages = 3;

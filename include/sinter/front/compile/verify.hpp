@@ -26,7 +26,7 @@ auto verify(F&& fn, const options& how = {}, location where = location::current(
 }
 
 /// minimize(fn)(args...): if verify(fn)(args...) fails, or fn does not compile, the smallest part that fails in the same way,
-/// and a program that shows it; save reproduction.source as a .cpp. Extents are as in verify, and those that the failure
+/// and a program that shows it. Save reproduction.source as a .cpp. Extents are as in verify, and those that the failure
 /// needs stay open in the program.
 // clang-format off
 template <class F>

@@ -25,7 +25,7 @@ inline constexpr int operand_count<expr<Op, T, Shape, Operands...>> = (operand_c
 /// user_error unless the operands from `first` on are on one device; rank-0 tensors of the host go anywhere. (loop_moves.hpp)
 SINTER_API void check_devices(const operand_list& list, int first, const char* op, location at);
 
-/// The device that operands which agree are on; `otherwise` when there is no tensor, or only numbers of the host.
+/// The device on which operands agree; `otherwise` without tensors, or for only numbers of the host.
 SINTER_API device device_of(const operand_list& list, device otherwise);
 
 /// Runs what `trace` pushes on a device. Tensors of the host among a GPU's operands are rank-0: they go by value.

@@ -16,9 +16,9 @@ inline std::size_t save_cache(const std::string& path, location at = location::c
 }
 
 /// Makes the kernels of a save_cache() file known to this process, which takes them instead of compiling, even without a
-/// compiler. Returns the number that this machine can use. The file holds machine code: load trusted files only.
-/// user_error when it is damaged, of another version of sinter, or from a machine with another instruction set or other
-/// GPUs; system_error when it cannot be read. The path may be a pipe, of which at most SINTER_PIPE_LIMIT bytes are read.
+/// compiler. Returns the number that this machine can use. The file holds machine code: load trusted files only. user_error
+/// when it is damaged, of another version of sinter, or from a machine with another instruction set or other GPUs.
+/// system_error when it cannot be read. The path may be a pipe, of which at most SINTER_PIPE_LIMIT bytes are read.
 inline std::size_t load_cache(const std::string& path, location at = location::current()) {
   return engine::load_cache(path, at);
 }

@@ -94,7 +94,7 @@ constexpr outcome broadcast(const dims& a, const dims& b) {
   return {d};
 }
 
-/// Whether a has the shape that it and b broadcast to. An open extent is no 1.
+/// Whether a has the shape that it and b broadcast to. An open extent does not count as 1.
 constexpr bool covers(const dims& a, const dims& b) {
   for (int i = 1; i <= b.rank; ++i)
     if (i > a.rank || (a[a.rank - i].bits == 1 && b[b.rank - i].bits != 1)) return false;

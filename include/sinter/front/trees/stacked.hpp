@@ -469,8 +469,8 @@ auto stack_tree(const std::vector<S>& trees, location at = location::current()) 
   }
 }
 
-/// The items of a stack along the first axes, as views. The items of a stacked<S> are structs S; the items of a tensor have one
-/// axis less; items of tuples and vectors are tuples and vectors. user_error if first axes differ.
+/// The items of a stack along the first axes, as views. The items of a stacked<S> are structs S, and the items of a tensor
+/// have one axis less. Items of tuples and vectors are tuples and vectors. user_error if first axes differ.
 template <class T>
 auto unstack(const T& tree, location at = location::current()) {
   if constexpr (detail::check_stacked<T>()) {

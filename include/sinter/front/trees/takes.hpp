@@ -92,8 +92,8 @@ struct converts_to_all {
   operator U() const;
 };
 
-/// The first argument of Given that does not convert to its parameter's type, for an F that is overloaded or a template; -1 if
-/// there is none.
+/// The first argument of Given that does not convert to its parameter's type, for an F that is overloaded or a template. -1
+/// if there is none.
 template <class F, class... Given>
 constexpr int first_unfit() {
   int found = -1;

@@ -267,7 +267,8 @@ struct child_references {
 struct tree_facts {
   int tensors = 0;  ///< tensors and expressions
   int statics = 0;  ///< words of scalars
-  /// There is no vector, map, optional, variant or text, so both counts are exact; otherwise only 0 or more is known.
+  /// Both counts are exact, because the tree has neither vectors, maps, optionals, variants nor text. Otherwise they only tell 0
+  /// from more.
   bool fixed = true;
   bool lazy = false;  ///< holds expressions
 };

@@ -129,7 +129,7 @@ struct code {
   series<series<std::size_t>> donors_of;       ///< donors_by_kind()
   void (*fill)(void* plan, sized&) = nullptr;  ///< adds the steps, with the numbers for some sizes
   std::shared_ptr<void> plan;                  ///< the data that `fill` needs
-  std::shared_ptr<const sized> fixed;          ///< if there are no open sizes
+  std::shared_ptr<const sized> fixed;          ///< for a layout without open sizes
   report about;                                ///< without report::sources
   series<run::shared_text> sources;            ///< the sources
   sinter::detail::callback<series<apart_report>(const code&)>

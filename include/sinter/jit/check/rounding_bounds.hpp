@@ -140,7 +140,7 @@ class rounding_bounds {
   }
 
   /// Moves each element by up to spread[i] plus `units`, at random, up or down. Whether two sources move an element in the
-  /// same direction differs between samples, so that moves do not cancel in all of them; this holds for 7 consecutive
+  /// same direction differs between samples, so that moves do not cancel in all of them. This holds for 7 consecutive
   /// sources.
   void move(ir::literal_array& x, const series<double>& spread, double units, double unit, std::uint64_t source) const {
     const std::uint64_t differs = (source % 7 + 1) << 1 >> (sample_ - 1) & 1;  // never in sample 1

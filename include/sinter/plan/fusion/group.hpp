@@ -89,8 +89,8 @@ class run_order {
 
   const series<group_id>& next(group_id g) const { return next_[g]; }
 
-  /// A group on a path between two groups, outside of both; no_group if there is none. `below` receives the successors of the
-  /// earlier group before the later one, complete if there is no path.
+  /// A group on a path between two groups, outside of both; no_group without a path. `below` then has all successors of the
+  /// earlier group before the later one.
   group_id around(group_id a, group_id b, series<group_id>& below) const {
     if (place_[a] > place_[b]) std::swap(a, b);
     below.clear();

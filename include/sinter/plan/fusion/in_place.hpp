@@ -22,7 +22,7 @@ class read_from_base {
   }
 
   /// Updates and indices of a scatter that its kernel would compute from the base, or from memory that shares its place. They
-  /// are stored if they are no larger: readers of the base then run before it is overwritten.
+  /// are stored unless they are larger: readers of the base then run before it is overwritten.
   series<node_id> of(node_id id) {
     series<node_id> found;
     if (!is_scatter(g_[id])) return found;

@@ -14,7 +14,7 @@ namespace sinter::engine::plan::detail {
 struct outcome {
   kernel code;
   series<node_id> nodes;  ///< of the structure, as in `code`
-  std::string refused;    ///< why there is no kernel; refers to nodes in `nodes`
+  std::string refused;    ///< the reason for refusal; refers to nodes in `nodes`
   bool failed = false;
   node_id needs_memory = ir::no_node;
 

@@ -222,7 +222,7 @@ SINTER_API std::optional<blas_call> as_blas(const kernel& c, bool may_repeat = f
 inline bool is_narrow(const product_extents& e) { return e.n.number().value_or(17) <= 16; }
 
 /// True for a product that a kernel does faster, with its epilogue, than the library and another launch. It runs on tensor
-/// cores, of f32 that may be rounded to tf32, with few terms, in one wave of tiles of 64 by 64 (H200).
+/// cores, in one wave of tiles of 64 by 64 (H200): few terms, and f32 that may be rounded to tf32.
 inline bool is_small_product(const kernel& c, std::span<const std::int64_t> sizes, const target& t) {
   const product& p = c.products[0];
   if (!t.tf32 || p.type != dtype::f32) return false;

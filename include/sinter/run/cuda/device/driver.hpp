@@ -238,7 +238,7 @@ inline void check_request(api::result r, const char* what, const char* label) {
     detail::fail_result(r, what, label);
 }
 
-/// The driver's entry points. Throws system_error if there is no usable driver, and in a child forked after the start.
+/// The driver's entry points. Throws system_error without a usable driver, and in a child forked after the start.
 inline const driver_table& driver() {
   detail::driver_state& state = detail::driver_instance();
   if (!state.ready.load(std::memory_order_acquire)) [[unlikely]]

@@ -283,7 +283,7 @@ SINTER_API storage allocate_if_room(std::size_t bytes, int device) {
   return out;
 }
 
-/// `bytes` bytes of memory on a GPU, 256-byte aligned and uninitialised, for use on this thread's current stream; data() is
+/// `bytes` bytes of memory on a GPU, 256-byte aligned and uninitialised, for use on this thread's current stream. data() is
 /// not null even for 0 bytes. Reuses freed blocks in stream order. Thread-safe. If the GPU has no more memory after idle
 /// scratch memory is released, throws system_error with the sizes. It names the purpose `what`, and the kernel or call
 /// `label`.

@@ -10,7 +10,7 @@ namespace sinter::engine::run::cuda {
 /// The function applied to a product before it is stored, after adding a bias: max(x, 0), or the tanh form of gelu.
 enum class epilogue : std::uint8_t { none, bias, relu, bias_relu, gelu, bias_gelu };
 
-/// out[i] = epilogue(op(a[i]) op(b[i]) + bias) for i < batch; op(a) is m x k, op(b) is k x n, out is m x n, all row-major. It
+/// out[i] = epilogue(op(a[i]) op(b[i]) + bias) for i < batch. op(a) is m x k, op(b) is k x n, out is m x n, all row-major. It
 /// is done `repeat` times, one call after another. Distances are in elements.
 struct matmul {
   std::int64_t m = 0, n = 0, k = 0, batch = 1;

@@ -116,7 +116,7 @@ inline std::string search_text() {
   return out;
 }
 
-/// The NVRTC that an earlier process found, unless its file or the driver has changed; opening the library costs more than
+/// The NVRTC that an earlier process found, unless its file or the driver has changed. Opening the library costs more than
 /// loading a kernel from disk. Null if there is none.
 SINTER_API std::shared_ptr<const nvrtc> remembered_nvrtc(const disk_cache& cache) {
   const std::string text = cache.find(search_text());
@@ -283,7 +283,7 @@ SINTER_API std::string compile(const nvrtc& with, const std::string& source, int
   return std::move(made.image);
 }
 
-/// Starts a GPU. If no earlier process recorded NVRTC, there is no compiled code on disk either, so NVRTC is opened meanwhile.
+/// Starts a GPU. If no earlier process recorded NVRTC, the disk has no compiled code either, so NVRTC is opened meanwhile.
 SINTER_API void start_with_compiler(int device) {
   const auto open = [] {
     try {
