@@ -1,4 +1,4 @@
-// dispatch/dispatch.hpp: which specialisation of a compiled function answers a call, and what happens when none does.
+// dispatch/dispatch.hpp: selects the specialisation that answers a call, or makes one.
 #pragma once
 
 #include <algorithm>
@@ -125,7 +125,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   }
 
  private:
-  /// The specialisation that accepts the call and true, or one that would but for C++ numbers.
+  /// The specialisation that accepts the call and true, or one that would accept it except for C++ numbers.
   std::pair<const specialisation*, bool> answering(const function_state::reading& now, const call& c,
                                                    const tracing& trace) {
     if (const specialisation* const e = held_.accepted(now, c)) return {e, true};
@@ -146,7 +146,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   found miss(const call& c, const tracing& trace, tier when) {
     std::unique_lock one_build(building_);
     readers::count& in = held_.enter();
-    found held(nullptr, nullptr, &in);  // leaves on every way out
+    found held(nullptr, nullptr, &in);  // leaves on every exit
     std::string stale;
     specialisation* e = fresh(c, stale);
     if (!e) e = accepted_by_ignoring(c);
@@ -161,7 +161,8 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     return held;
   }
 
-  /// The specialisation that accepts a call. If it has captured tensors that are other ones by now, all such are dropped, and `stale` says so.
+  /// The specialisation that accepts a call. If its captured tensors were reassigned, all such specialisations are dropped,
+  /// and `stale` has the line.
   specialisation* fresh(const call& c, std::string& stale) {
     specialisation* const e = held_.look_up(c);
     if (!e || !e->is_stale()) return e;
