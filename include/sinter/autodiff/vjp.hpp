@@ -184,9 +184,9 @@ inline void check_loss(const ir::graph& g, ir::node_id y, location where) {
 
 namespace sinter::engine {
 
-/// Cotangents of `wrt` for the rank-0 floating node y, in order, each with the dtype and extents of its node; zeros if y does
-/// not depend on it smoothly. Ties of a maximum or minimum reduction share the cotangent equally. All pushed nodes are
-/// differentiable again. Throws user_error [grad] unless y is a floating scalar.
+/// Cotangents of `wrt` for the rank-0 floating node y, in order, each with the dtype and extents of its node. A cotangent is
+/// zero if y does not depend smoothly on its node. Ties of a maximum or minimum reduction share the cotangent equally. All
+/// pushed nodes are differentiable again. Throws user_error [grad] unless y is a floating scalar.
 SINTER_API series<ir::node_id> gradient(ir::graph& g, ir::node_id y, std::span<const ir::node_id> wrt, location where) {
   using ir::value;
   autodiff::check_loss(g, y, where);

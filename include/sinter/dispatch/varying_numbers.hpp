@@ -22,9 +22,10 @@ void append_bytes(std::string& key, const T& x) {
   key.append(bytes, sizeof x);
 }
 
-/// The nodes of the graph in order, without floating constants, which are listed if results need them; the layouts of its
-/// inputs, and how these determine the sizes. Nodes are in the function's order of pushing, so that its next call finds the
-/// program without printing the graph. Questions about sizes are repeated at each call, so nothing else matters.
+/// The key of a graph's structure. It holds the nodes in order, the layouts of the inputs, and how the inputs determine the
+/// sizes. It omits floating constants, which are listed if results need them. Nodes are in the function's order of pushing,
+/// so that its next call finds the program without printing the graph. Questions about sizes are repeated at each call, so
+/// nothing else matters.
 inline std::string structure_key(const ir::graph& g, std::span<const argument> inputs, const size_layout& layout,
                                  const options& how, device where, series<ir::node_id>& constants) {
   std::string key = how.backend;

@@ -246,7 +246,7 @@ class guard {
  private:
   static constexpr std::int64_t follows = 1 << 8;  ///< strides are row-major for any extents
 
-  /// Whether there is no difference. `go_on(mismatch)` is called at each difference.
+  /// Whether all comparisons agree. `go_on(mismatch)` is called at each difference.
   template <class GoOn>
   bool check(const call& c, GoOn&& go_on) const {
     bool same = true;

@@ -27,9 +27,9 @@ using lane = typename lane_of<T>::type;
 
 namespace sinter::simd {
 
-/// The instruction set of this compilation. It is in the name of all entities that hold or compute vectors, as a last
-/// template parameter where there is no vec. So the linker keeps functions of the engine apart from those of a program that
-/// is compiled for another machine.
+/// The instruction set of this compilation. It is in the name of all entities that hold or compute vectors. It is the last
+/// template parameter of entities without a `vec` parameter. So the linker keeps functions of the engine apart from those of
+/// a program that is compiled for another machine.
 using instruction_set = xsimd::default_arch;
 
 /// Lanes of numbers. A separate type, so that unqualified calls do not find xsimd's functions.
