@@ -473,7 +473,7 @@ inline bool computes_at_most(const ir::graph& g, double most) {
 }
 
 /// Runs a row on known elements, in a separate graph, by the reference interpreter. False if a result is a sequence or of a
-/// packed format, if the row captures a value or has effects, or if the work is too large.
+/// packed format, if the row captures a value, or if it has effects. Also false if the work is too large.
 inline bool evaluate_row(const row& r, call& c) {
   std::vector<ir::literal_array> values;
   std::vector<item> results;

@@ -22,7 +22,7 @@ void each_read(const node_proto& n, const F& f) {
   }
 }
 
-/// For each node the nodes that read its results. Empty if the order is right already.
+/// Lists, for each node, the nodes that read its results. Empty if the order is right already.
 inline std::vector<std::vector<std::size_t>> readers_of(const std::vector<node_proto>& nodes) {
   std::unordered_map<std::string_view, std::size_t> made;
   for (std::size_t k = 0; k < nodes.size(); ++k)
