@@ -49,7 +49,8 @@ inline linear_part cut_out(const ir::graph& g, std::span<const ir::node_id> give
 
 }  // namespace detail
 
-/// Pushes the cotangents of `wrt` for cotangents of `outputs`, and returns their nodes in order, with zeros where none flows.
+/// Pushes the cotangents of `wrt` for cotangents of `outputs`, and returns their nodes in order. A cotangent is zero if no
+/// output depends on its node.
 inline series<ir::node_id> vjp(ir::graph& g, std::span<const ir::node_id> outputs,
                                std::span<const ir::node_id> cotangents, std::span<const ir::node_id> wrt,
                                location where) {

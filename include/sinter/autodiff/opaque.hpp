@@ -17,7 +17,7 @@ inline values pull_cond(const detail::opaque_site& s, const values& cts, const s
     detail::pull_part(s, part, 1, cts, active, pull_back, {g, in});
     made.parts.push_back(std::move(g));
   }
-  return detail::spread(s.push(std::move(made), std::move(in)), active);  // there is no derivative by the predicate
+  return detail::spread(s.push(std::move(made), std::move(in)), active);  // without a derivative by the predicate
 }
 
 namespace detail {
@@ -144,7 +144,7 @@ class reversed_loop {
   ir::graph g_;
   series<ir::node_id> in_;
   const part_builder b_{g_, in_};
-  series<ir::node_id> inputs_;  ///< of the body, in the new one
+  series<ir::node_id> inputs_;  ///< inputs of the body, as nodes of the new body
   series<std::size_t> changing_;
   series<ir::node_id> carry_ct_, constant_ct_;
   values stack_ct_, history_ct_;
@@ -157,8 +157,8 @@ inline values pull_loop(const detail::opaque_site& s, const values& cts, const s
   return detail::reversed_loop(s, cts, active).run(pull_back);
 }
 
-/// The cotangents of an opaque node's operands for cotangents of its results; empty where none flows. `active` selects the
-/// operands.
+/// The cotangents of an opaque node's operands for cotangents of its results. A cotangent is empty if it is known to be zero.
+/// `active` selects the operands.
 inline values pull_opaque(ir::graph& g, ir::node_id id, const values& cts, const series<char>& active,
                           pull_rule pull_back) {
   const detail::opaque_site s(g, id);

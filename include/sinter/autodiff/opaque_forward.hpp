@@ -55,7 +55,7 @@ class widened_loop {
   }
 
  private:
-  /// A part's inputs in the new part, and those that move.
+  /// A part's inputs in the new part, and the moving inputs.
   struct part_inputs {
     series<ir::node_id> all, wrt;
     values moved;
@@ -180,7 +180,7 @@ inline values push_recomputed(const detail::opaque_site& s, const values& tangen
   return detail::spread(s.push(std::move(made), std::move(in)), detail::floating_results(s.step));
 }
 
-/// The tangents of an opaque node's results for those of its operands.
+/// The tangents of an opaque node's results for tangents of its operands.
 inline values push_opaque(ir::graph& g, ir::node_id id, const values& tangents, push_rule push_forward) {
   const detail::opaque_site s(g, id);
   switch (s.step.kind) {

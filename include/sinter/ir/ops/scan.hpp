@@ -1,5 +1,5 @@
 // ir/ops/scan.hpp: scan (x): ints = {axis, reverse}, attr.combiner add, mul, maximum or minimum. Element i along the axis
-// combines elements 0 to i of x, or with reverse 1 elements i to the end; 16-bit floats combine in f32. (x, a), add: y[i] =
+// combines elements 0 to i of x, or with reverse 1 elements i to the end. 16-bit floats combine in f32. (x, a), add: y[i] =
 // x[i] + a[i]·y[i-1], y[0] = x[0].
 #pragma once
 

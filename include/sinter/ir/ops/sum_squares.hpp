@@ -1,5 +1,5 @@
 // ir/ops/sum_squares.hpp: sum_squares (x): ints = axes ascending, which are dropped. The sum of the squares of f16, bf16 or
-// f32 as an f64, which has the range for it; a square has at least f32's precision. For f64, the sum of squares.
+// f32 is an f64, which has the range for it. A square has at least f32's precision. For f64, the sum of squares.
 #pragma once
 
 #include "reduce.hpp"

@@ -276,7 +276,7 @@ class examination {
     return differs(own, one.outputs[0], s.values(inside.graph.outputs[0]));
   }
 
-  /// What the rewrites and the sharing of results did is right as well.
+  /// Compares the results with the traced graph, which also covers the rewrites and the sharing of results.
   void compare_results(const build_capture& inside, const specimen& s) {
     arrays known;
     for (std::size_t i = 0; i < all_.size(); ++i) known.emplace(traced_.inputs[i], s.known.at(inside.graph.inputs[i]));
