@@ -125,7 +125,8 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   }
 
  private:
-  /// The specialisation that accepts the call and true, or one that would accept it except for C++ numbers.
+  /// The specialisation that accepts the call, and true. Otherwise a specialisation that differs only in C++ numbers, or
+  /// null, and false.
   std::pair<const specialisation*, bool> answering(const function_state::reading& now, const call& c,
                                                    const tracing& trace) {
     if (const specialisation* const e = held_.accepted(now, c)) return {e, true};
@@ -358,7 +359,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   }
 
   /// The specialisation that a call with open extents replaces, so that it is made even past the limit. It is the least
-  /// recently used one that differs from the call only in extents that are now open; or null.
+  /// recently used specialisation that differs from the call only in extents that are now open; or null.
   const specialisation* opened_by(const call& c, const assumptions& made) const {
     const specialisation* found = nullptr;
     const auto is_of_sizes = [](const mismatch& m) {

@@ -237,7 +237,7 @@ inline void check_copies(live_call& call, bool all) {
   erase_if(call.copies, [](const auto& c) { return c.memory.unique(); });
 }
 
-/// The results of the function: those of earlier segments if unshared, the rest by a last segment.
+/// The results of the function: unshared results of earlier segments, and the other results by a last segment.
 inline series<captured> answer_of(tracer& t) {
   auto& own = t.call->results;
   const series<argument> inputs = inputs_of(t);

@@ -23,7 +23,7 @@ inline constexpr bool is_batch_norm = false;
 template <class T>
 inline constexpr bool is_batch_norm<batch_norm<T>> = true;
 
-/// Visits norms as wholes, and nothing of them or beside them.
+/// Visits each norm as a whole. It visits neither the parts of norms nor other members.
 template <class F>
 struct norm_visitor {
   F f;

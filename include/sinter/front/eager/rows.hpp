@@ -10,7 +10,7 @@
 
 namespace sinter::detail {
 
-/// What the engine reads of `e`, which outlives this.
+/// The data of `e` for the engine. `e` outlives the reader.
 template <class E>
 struct row_reader {
   index_array<E::rank> extents;

@@ -8,7 +8,7 @@
 
 namespace sinter::engine::detail {
 
-/// A user's function: one that launches, or one on the host, which gets copies.
+/// A user's function: it launches kernels, or it runs on the host with copies of the operands.
 class device_function final : public run::cuda::routine {
  public:
   device_function(std::shared_ptr<const ir::foreign> f, foreign_shapes shapes, int device)

@@ -58,7 +58,7 @@ enum class kind : std::uint8_t {
   literal,     ///< instruction::literal; if `at` has an offset other than 0, its bits
   position,    ///< the affine `at.at` itself, as an i64
   inside,      ///< a bool: all of `ranges` hold
-  load,        ///< memory at `at`; with args[0] guarded: where it is false nothing is read, and the value is 0
+  load,        ///< memory at `at`; args[0], if given, is a guard: if it is false, the value is 0 without a read
   compute,     ///< the pointwise op `code` of args
   reduce,      ///< `code` over args[0] along `over`
   arg_reduce,  ///< index along `over` of the first extreme (code maximum or minimum) of args[0]

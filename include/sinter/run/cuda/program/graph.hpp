@@ -44,7 +44,7 @@ class recording {
   recording& operator=(const recording&) = delete;
   ~recording() { forget(); }
 
-  /// As execute().
+  /// Does the same as execute().
   void launch(std::span<void* const> given, const long* sizes) {
     {
       const scratch_pool::claim held(*pool_);

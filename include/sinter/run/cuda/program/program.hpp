@@ -42,13 +42,14 @@ struct step {
   const char* label = "a kernel";  ///< from cuda::label()
   series<operand> operands;        ///< a kernel's in order; a fill's target; a product's a, b, out and bias
 
-  // Of a launch. Its parameters: the operands, the table if there is one, the scratch address, the sizes, its own.
+  // Members of a launch. Its parameters are the operands, the table if it has one, the scratch address, the sizes, and
+  // `own_sizes`.
   std::size_t tabled = 0;  ///< this many last operands are not parameters: their addresses, or values, begin the table
   series<char> numbers;    ///< the bytes at the table's end; empty: without a table
   std::int64_t table_at = -1;  ///< not -1: the offset in the sequence's tables; the parameter is its address
   series<long> own_sizes;
   std::shared_ptr<const module> code;
-  std::string name;  ///< of the entry in its module
+  std::string name;  ///< the name of the entry in its module
   int text = -1;     ///< the module's index among the program's texts
   api::function entry = nullptr;
   unsigned blocks = 0, threads = 0, shared = 0;
@@ -56,7 +57,7 @@ struct step {
   std::int64_t scratch = 0;        ///< offset of the kernel's, or the routine's, scratch memory
   std::int64_t scratch_bytes = 0;  ///< and its size
 
-  // Of a fill.
+  // Members of a fill.
   std::int64_t bytes = 0;
   unsigned char value = 0;
 
