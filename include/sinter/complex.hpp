@@ -1,4 +1,4 @@
-// complex.hpp: complex numbers: tensors of std::complex<float> and std::complex<double>, as two tensors of parts.
+// complex.hpp: complex numbers: tensors of std::complex<float> and std::complex<double>, stored as two tensors of parts.
 #pragma once
 
 #include "complex/factories.hpp"

@@ -1,4 +1,5 @@
-// data.hpp: datasets, batches, tables, text, progress, in namespace sinter::data. Beside sinter.hpp, which does not include it.
+// data.hpp: datasets, batches, tables, text, progress, in namespace sinter::data. Included beside sinter.hpp, which does not
+// include it.
 #pragma once
 
 #include "data/batches.hpp"

@@ -1,5 +1,5 @@
 // engine.cpp: the engine as one translation unit, for programs whose other units define SINTER_COMPILED. The CMake targets
-// build it by themselves; without CMake it is one more source file of the program.
+// build it. Without CMake it is one more source file of the program.
 #if !defined(SINTER_COMPILED)
 #define SINTER_COMPILED
 #endif

@@ -1,4 +1,4 @@
-// fft.hpp: discrete Fourier transforms along one axis or several: fft, ifft, rfft, irfft, fft2, fftn; shifts and frequencies.
+// fft.hpp: discrete Fourier transforms along one or several axes: fft, ifft, rfft, irfft, fft2, fftn; shifts and frequencies.
 #pragma once
 
 #include "complex.hpp"

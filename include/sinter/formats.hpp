@@ -1,4 +1,4 @@
-// formats.hpp: numbers in few bits: 8-bit floats that saturate, packed integers, products with scales.
+// formats.hpp: numbers of few bits: 8-bit floats that saturate, packed integers, products with scales.
 #pragma once
 
 #include "formats/packed.hpp"

@@ -1,5 +1,5 @@
-// io.cpp: what <sinter/io.hpp>, <sinter/data.hpp> and <sinter/models.hpp> declare as one translation unit, beside engine.cpp, for programs whose other
-// units define SINTER_COMPILED.
+// io.cpp: the definitions of <sinter/io.hpp>, <sinter/data.hpp> and <sinter/models.hpp> as one translation unit, beside
+// engine.cpp. For programs whose other units define SINTER_COMPILED.
 #if !defined(SINTER_COMPILED)
 #define SINTER_COMPILED
 #endif

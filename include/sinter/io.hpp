@@ -1,4 +1,4 @@
-// io.hpp: files and other libraries' arrays, in namespace sinter::io. Beside sinter.hpp, which does not include it.
+// io.hpp: files, and arrays of other libraries, in namespace sinter::io. Included beside sinter.hpp, which does not include it.
 #pragma once
 
 #include "io/checkpoints.hpp"

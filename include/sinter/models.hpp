@@ -1,4 +1,4 @@
-// models.hpp: published networks as plain structs of nn's layers, from safetensors and config.json. Beside sinter.hpp.
+// models.hpp: published networks as plain structs of nn's layers, from safetensors and config.json. Included beside sinter.hpp.
 #pragma once
 
 #include "models/bert.hpp"

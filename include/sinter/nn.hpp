@@ -1,4 +1,5 @@
-// nn.hpp: what networks are made of and trained with, in namespace sinter::nn: layers, initialisers, losses. Beside sinter.hpp. It has windows.hpp, too.
+// nn.hpp: parts of networks and of their training, in namespace sinter::nn: layers, initialisers, losses. Include it beside
+// sinter.hpp. It includes windows.hpp.
 #pragma once
 
 #include "nn/attention.hpp"

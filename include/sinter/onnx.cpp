@@ -1,5 +1,5 @@
-// onnx.cpp: what <sinter/onnx.hpp> declares as one translation unit, beside engine.cpp, for programs whose other units define
-// SINTER_COMPILED.
+// onnx.cpp: the definitions of <sinter/onnx.hpp> as one translation unit, beside engine.cpp. For programs whose other units
+// define SINTER_COMPILED.
 #if !defined(SINTER_COMPILED)
 #define SINTER_COMPILED
 #endif

@@ -1,4 +1,4 @@
-// onnx.hpp: models from files: ONNX opened, run, compiled, differentiated.
+// onnx.hpp: models from ONNX files: opened, run, compiled, differentiated.
 #pragma once
 
 #include "onnx/model.hpp"

@@ -1,4 +1,5 @@
-// optim.hpp: optimizers over trees of parameters, in namespace sinter::optim. Beside sinter.hpp, which does not include it.
+// optim.hpp: optimizers over trees of parameters, in namespace sinter::optim. Included beside sinter.hpp, which does not
+// include it.
 #pragma once
 
 #include "optim/chain.hpp"

@@ -1,4 +1,4 @@
-// sinter.hpp: the one header.
+// sinter.hpp: includes the whole core of the library.
 #pragma once
 
 #if __cplusplus < 202002L
@@ -7,7 +7,7 @@
 #error "sinter: reports errors by exceptions, and ends traces by them: compile without -fno-exceptions"
 #else
 
-// <windows.h> and its like define these; pop_macro gives them back.
+// <windows.h> and some other headers define these macros; pop_macro restores them.
 #pragma push_macro("min")
 #pragma push_macro("max")
 #undef min
@@ -15,7 +15,7 @@
 
 #include "base/floats_begin.hpp"
 
-// First: compilers list the headers that lead to an error.
+// This header comes first, because compilers list the includes that lead to an error.
 #include "front/shapes/names.hpp"
 
 #include "engine/engine.hpp"

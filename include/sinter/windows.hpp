@@ -1,4 +1,4 @@
-// windows.hpp: convolutions, pools, unfold and fold, interpolation: what reads the neighbours of each element.
+// windows.hpp: convolutions, pools, unfold and fold, interpolation: functions of each element's neighbours.
 #pragma once
 
 #include "windows/conv.hpp"

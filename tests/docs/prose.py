@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Flags sentences of the pages that are long or contorted.
+"""Flags sentences of the pages, and of the headers' /// comments, that are long or contorted.
 
-    prose.py ROOT [PAGE.md...]    all pages of the repository, or those named; exits with 1 where a sentence is flagged
+    prose.py ROOT [FILE...]    all pages and headers of the repository, or the named ones; exits with 1 if a sentence is flagged
     prose.py --self-test
 
 A sentence has at most 25 words, a colon ends it, and a code span counts as one word. PATTERNS lists words that stand for an unnamed thing.
@@ -20,8 +20,6 @@ PATTERNS = [re.compile(p, re.I) for p in (
     r"\b(?:thread|process|kernel|function|node|op|caller|reader|writer|pass|trace) who\b",
     r"\bby itself alone\b",
 )]
-# Pages that are not checked yet: none.
-PENDING = set()
 # Sentences that are right as they are.
 EXCEPTIONS = ()
 
@@ -61,6 +59,31 @@ def sentences(text):
     return found
 
 
+def comment_sentences(text):
+    """(line, sentence) of the /// comments of a header; a ///< comment behind code goes on in lines of its own."""
+    found, words, start, kind = [], [], 0, ""
+
+    def flush():
+        if words:
+            for sentence in re.split(r"(?<=[.!?:])\s+", " ".join(words)):
+                found.append((start, sentence))
+        words.clear()
+
+    for number, line in enumerate(text.split("\n"), 1):
+        alone = re.match(r"\s*///(<?)(?!/)(\s*)(.*)$", line)
+        behind = None if alone else re.search(r"\S\s+///<\s*(.*)$", line)
+        # Items of lists, and lines of examples, are indented by 3; the rest of an item by more.
+        if behind or not alone or not alone.group(3) or alone.group(1) != kind or len(alone.group(2)) == 3:
+            flush()
+        kind = "<" if behind else alone.group(1) if alone else ""
+        if behind or (alone and alone.group(3)):
+            if not words:
+                start = number
+            words.append(behind.group(1) if behind else alone.group(3))
+    flush()
+    return found
+
+
 def word_count(sentence):
     sentence = re.sub(r"`[^`]*`", "code", sentence)
     # A list of code spans is one word.
@@ -69,10 +92,10 @@ def word_count(sentence):
     return len(re.findall(r"[A-Za-z0-9][\w'’.,×%/-]*", sentence))
 
 
-def flagged(text):
-    """(line, reason, sentence) of what is flagged."""
+def flagged(text, is_header=False):
+    """(line, reason, sentence) of the flagged sentences of a page or a header."""
     found = []
-    for line, sentence in sentences(text):
+    for line, sentence in comment_sentences(text) if is_header else sentences(text):
         if sentence in EXCEPTIONS:
             continue
         if word_count(sentence) > MOST_WORDS:
@@ -90,6 +113,12 @@ def self_test():
     if got != want:
         print(f"self-test: got {got}, want {want}")
         return 1
+    header = f"/// Few words.\n/// Print what it holds.\nint x;  ///< there is no b\n        ///< and {long}\n// {long}\n/// `{long}`\n"
+    got = [(line, reason) for line, reason, _ in flagged(header, True)]
+    want = [(1, "'what it'"), (3, "32 words"), (3, "'is no b'")]
+    if got != want:
+        print(f"self-test of headers: got {got}, want {want}")
+        return 1
     return 0
 
 
@@ -97,16 +126,15 @@ def main():
     if sys.argv[1] == "--self-test":
         return self_test()
     root = pathlib.Path(sys.argv[1])
-    pages = [root / p for p in sys.argv[2:]] or [
-        p for p in [*sorted(root.glob("*.md")), *sorted((root / "docs").rglob("*.md"))]
-        if str(p.relative_to(root)) not in PENDING]
+    headers = sorted((root / "include" / "sinter").rglob("*.hpp"))
+    pages = [root / p for p in sys.argv[2:]] or [*sorted(root.glob("*.md")), *sorted((root / "docs").rglob("*.md")), *headers]
     wrong = 0
     for page in pages:
-        for line, reason, sentence in flagged(page.read_text(encoding="utf-8")):
+        for line, reason, sentence in flagged(page.read_text(encoding="utf-8"), page.suffix != ".md"):
             print(f"{page.relative_to(root)}:{line}: {reason}: {sentence[:160]}")
             wrong += 1
-    print(f"{len(pages)} pages, {wrong} sentences to rewrite")
-    return 1 if wrong or not pages else 0
+    print(f"{len(pages)} files, {wrong} sentences to rewrite")
+    return 1 if wrong or not pages or (len(sys.argv) == 2 and not headers) else 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-// autodiff/budget.hpp: which parts of a function its backward pass computes anew, so that it keeps less.
+// autodiff/budget.hpp: the parts of a function that its backward pass recomputes, so that it keeps less.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@ namespace sinter::engine::autodiff {
 
 namespace detail {
 
-/// A function in pieces: what follows smoothly from some nodes and leads to a result, in order, and where few bytes go on from one
-/// node to later ones.
+/// A function in pieces: the nodes that depend smoothly on some nodes and lead to a result, in order, divided where few bytes
+/// pass to later nodes.
 class pieces {
  public:
   pieces(const ir::graph& g, ir::node_id y, std::span<const ir::node_id> wrt) : g_(g) {
@@ -34,7 +34,7 @@ class pieces {
         if (from[operand] && to[operand]) last[place[operand]] = i;
     crossing_.resize(nodes_.size() + 1);
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      // An opaque node and what is picked of it stay together.
+      // An opaque node and its picks stay together.
       const double bytes = g[nodes_[i]].code == ir::op::opaque ? 1e18 : bytes_of(nodes_[i]);
       if (last[i] <= i) continue;
       crossing_[i] += bytes;
@@ -43,8 +43,8 @@ class pieces {
     for (std::size_t i = 1; i < crossing_.size(); ++i) crossing_[i] += crossing_[i - 1];
   }
 
-  /// The pieces to compute anew for the backward pass to keep the fraction `budget` of what it would: those first that free most
-  /// bytes for their work.
+  /// The pieces to recompute so that the backward pass keeps only the fraction `budget`. Pieces that free most bytes for
+  /// their work come first.
   series<recomputed_range> chosen(double budget) const {
     struct piece {
       recomputed_range range;
@@ -81,7 +81,7 @@ class pieces {
   }
 
  private:
-  /// An extent that is open counts as 64, or what it is at least.
+  /// An open extent counts as 64, or as its lower bound.
   static double elements(const ir::shape& extents) {
     double n = 1;
     for (const auto& e : extents)
@@ -102,12 +102,12 @@ class pieces {
 
   const ir::graph& g_;
   series<ir::node_id> nodes_;
-  series<double> crossing_;  ///< bytes that node i and those before leave to nodes behind it
+  series<double> crossing_;  ///< bytes that nodes up to i pass to later nodes
 };
 
 }  // namespace detail
 
-/// As gradient of a graph, but the backward pass keeps the fraction `budget` of what it would, and computes the rest anew.
+/// The gradient of a graph whose backward pass keeps only the fraction `budget` of intermediates, and recomputes the rest.
 inline series<ir::node_id> gradient_within(ir::graph& g, ir::node_id y, std::span<const ir::node_id> wrt, double budget,
                                            location where) {
   check_loss(g, y, where);

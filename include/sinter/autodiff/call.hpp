@@ -1,4 +1,4 @@
-// autodiff/call.hpp: derivatives that a rule of the user gives, and of graphs that are computed anew.
+// autodiff/call.hpp: derivatives by users' rules, and of recomputed graphs.
 #pragma once
 
 #include "opaque_site.hpp"
@@ -8,12 +8,12 @@ namespace sinter::engine::autodiff {
 
 namespace detail {
 
-/// Stands for a cotangent or a tangent while a rule is turned round: whatever is linear in it does not depend on it then.
+/// Stands for a cotangent or a tangent while a rule is transposed: a result that is linear in it then does not depend on it.
 inline ir::node_id placeholder(ir::graph& g, dtype type, const shape& extents, location where) {
   return g.mark(g.constant(type, 0.0, extents, where));
 }
 
-/// The operands that a rule is about: those of a call but what its function captured.
+/// The operands of a rule: a call's operands without the captures of its function.
 inline std::size_t own_operands(const opaque_site& s) {
   return s.n.in.size() - (s.step.kind == ir::opaque_kind::call ? s.step.constants : 0);
 }
@@ -51,7 +51,7 @@ inline ir::graph rule_graph(const opaque_site& s, series<ir::node_id>& inputs) {
        s.n.where);
 }
 
-/// Refuses a rule that depends on a placeholder in a way that no derivative shows: by its sign, or through an integer.
+/// Refuses a rule that depends on a placeholder in a way without a derivative: by its sign, or through an integer.
 inline void check_smooth(const opaque_site& s, const ir::graph& d, const series<ir::node_id>& ys,
                          const series<ir::node_id>& placeholders, const char* rule, const char* way) {
   const std::span<const ir::node_id> from(placeholders.data(), placeholders.size());
@@ -65,8 +65,7 @@ inline void check_smooth(const opaque_site& s, const ir::graph& d, const series<
   }
 }
 
-/// Refuses a rule that is something else than 0 where the placeholders are 0: linear and a term more. What a step gives is not
-/// looked into.
+/// Refuses a rule that is not 0 for placeholders of 0: linear plus a constant term. Results of steps are not examined.
 inline void check_homogeneous(const opaque_site& s, const ir::graph& d, const series<ir::node_id>& ys, const char* rule,
                               const char* way) {
   series<char> zero(d.size(), 0);
@@ -89,7 +88,7 @@ inline void check_homogeneous(const opaque_site& s, const ir::graph& d, const se
     if (is_float(d[id].type) && !zero[id]) fail_not_linear(s, rule, way);
 }
 
-/// The graph of a turned rule: what it gives depends on no placeholder, unless the rule is not linear.
+/// The graph of a transposed rule: its results depend on no placeholder, unless the rule is not linear.
 inline ir::graph turned(const opaque_site& s, ir::graph d, const values& made, const series<ir::node_id>& placeholders,
                         const char* rule, const char* way) {
   for (std::size_t k = 0; k < made.size(); ++k)
@@ -100,7 +99,7 @@ inline ir::graph turned(const opaque_site& s, ir::graph d, const values& made, c
   return d;
 }
 
-/// The rule for cotangents, of the one for tangents: both are one linear map.
+/// The rule for cotangents, from the rule for tangents: both are one linear map.
 inline ir::graph pull_of_push(const opaque_site& s, pull_rule pull_back) {
   series<ir::node_id> in, ys, moving;
   ir::graph d = rule_graph(s, in);
@@ -122,7 +121,7 @@ inline ir::graph pull_of_push(const opaque_site& s, pull_rule pull_back) {
   return turned(s, std::move(d), pulled, moving, rule, way);
 }
 
-/// The rule for tangents, of the one for cotangents.
+/// The rule for tangents, from the rule for cotangents.
 inline ir::graph push_of_pull(const opaque_site& s, pull_rule pull_back) {
   series<ir::node_id> in, ys, cts, floating;
   ir::graph d = rule_graph(s, in);
@@ -144,14 +143,14 @@ inline ir::graph push_of_pull(const opaque_site& s, pull_rule pull_back) {
   return turned(s, std::move(d), pushed, floating, rule, way);
 }
 
-/// The operands of a rule: those of the node, its results, and what is derived.
+/// The operands of a rule: the node's operands, its results, and the given derivatives.
 inline series<ir::node_id> rule_operands(const opaque_site& s) {
   series<ir::node_id> in = s.n.in;
   for (std::size_t k = 0; k < s.step.results.size(); ++k) in.push_back(s.result(k).id());
   return in;
 }
 
-/// The part among the operands of a new one, for which `saved` nodes are inputs: what reads those reads these.
+/// The part with the `saved` nodes as inputs, for the operands of a new node: readers of these nodes read the inputs.
 inline ir::graph with_inputs(const ir::graph& g, const series<ir::node_id>& saved) {
   ir::graph out;
   series<ir::node_id> moved(g.size(), ir::no_node);
@@ -168,7 +167,7 @@ inline ir::graph with_inputs(const ir::graph& g, const series<ir::node_id>& save
   return out;
 }
 
-/// A part that gives its products.
+/// A part whose outputs are its products.
 inline ir::graph products_of(const ir::graph& part) {
   ir::graph out = part;
   out.outputs.clear();
@@ -179,7 +178,7 @@ inline ir::graph products_of(const ir::graph& part) {
 
 }  // namespace detail
 
-/// What the rule of a user's function gives the operands, or what follows from the one for tangents.
+/// The cotangents of the operands by the rule of a user's function, or by its rule for tangents.
 inline values pull_ruled(const detail::opaque_site& s, const values& cts, const series<char>& active,
                          pull_rule pull_back) {
   const ir::foreign& f = *s.step.function;
@@ -199,8 +198,8 @@ inline values pull_ruled(const detail::opaque_site& s, const values& cts, const 
 
 namespace detail {
 
-/// Pushes the backward pass of a part, whose inputs are the node's operands from `first` on: its outputs are cotangents of those
-/// that are active. Gives the part's inputs.
+/// Pushes the backward pass of a part, whose inputs are the node's operands from `first` on. Its outputs are cotangents of
+/// the active ones. Returns the part's inputs.
 inline series<ir::node_id> pull_part(const opaque_site& s, const ir::graph& part, std::size_t first, const values& cts,
                                      const series<char>& active, pull_rule pull_back, const part_builder& b) {
   ir::graph& g = b.part;
@@ -223,8 +222,8 @@ inline series<ir::node_id> pull_part(const opaque_site& s, const ir::graph& part
 
 }  // namespace detail
 
-/// The cotangents of a part's operands as a step of its own, which computes the part anew: it runs when the cotangents are
-/// known, and shares no node with what is around. Products may be kept.
+/// The cotangents of a part's operands as a separate step, which recomputes the part. It runs when the cotangents are known,
+/// and shares no node with the outer graph. Products may be kept.
 inline values pull_recomputed(const detail::opaque_site& s, const values& cts, const series<char>& active,
                               pull_rule pull_back) {
   const ir::graph& part = s.step.parts[0];

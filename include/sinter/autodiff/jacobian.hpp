@@ -1,4 +1,4 @@
-// autodiff/jacobian.hpp: all derivatives of one value by another: a linear map for the columns, or rows, of an identity at once.
+// autodiff/jacobian.hpp: all derivatives of one value by another: a linear map of all columns, or rows, of an identity at once.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace sinter::engine {
 
 namespace detail {
 
-/// The unit tensors of some extents, one after the other along a new first axis.
+/// The unit tensors with some extents, stacked along a new first axis.
 inline ir::value units(ir::graph& g, dtype type, const ir::shape& extents, location where) {
   const ir::dim n = ir::product(extents);
   const ir::value any(g, g.constant(dtype::f32, 0.0, {}, where), where);

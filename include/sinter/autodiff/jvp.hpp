@@ -14,7 +14,7 @@ inline value push_forward(const site& s, const ir::ops::tangents& t) {
   value sum;
   for (std::size_t k = 0; k < t.size(); ++k) {
     if (!t[k]) continue;
-    // The partial of a cast names the operand's dtype, which is the cotangent's.
+    // The partial of a cast casts to the operand's dtype, which is right only for cotangents.
     const value part =
         n.code == op::cast ? cast(t[k], n.type) : partial(n.code, k, t[k], s.in(0), s.in(1), s.in(2), s.result());
     if (part) sum = sum ? sum + part : part;
@@ -52,8 +52,8 @@ inline values push_forward(ir::graph& g, std::span<const ir::node_id> ys, std::s
   return out;
 }
 
-/// Pushes the tangents of `outputs` for `tangents` of `wrt` and returns their nodes, in order; zeros where none flows.
-/// A tangent has the dtype and extents of its node.
+/// Pushes the tangents of `outputs` for `tangents` of `wrt`, and returns their nodes in order, with zeros where none flows. A
+/// tangent has the dtype and extents of its node.
 inline series<ir::node_id> jvp(ir::graph& g, std::span<const ir::node_id> outputs, std::span<const ir::node_id> wrt,
                                std::span<const ir::node_id> tangents) {
   ensure(wrt.size() == tangents.size(), "one tangent for each node");

@@ -1,4 +1,4 @@
-// autodiff/kinks.hpp: derivatives of pointwise ops that are more than a formula: at kinks, at zeros, out of range.
+// autodiff/kinks.hpp: derivatives of pointwise ops that need more than a formula: at kinks, at zeros, out of range.
 #pragma once
 
 #include <limits>
@@ -12,7 +12,7 @@ namespace sinter::engine::autodiff {
 using ir::op;
 using ir::value;
 
-/// The number that every element of x is, as nodes say. A constant apart may be another number in the next call: it is none.
+/// The value of all elements of x, if the nodes show it. A constant apart has none, because it may differ in the next call.
 inline std::optional<double> literal(const value& x) {
   const ir::node* n = &x.get();
   while (n->code == op::broadcast || n->code == op::reshape || n->code == op::permute) n = &x.owner()[n->in[0]];
@@ -22,7 +22,7 @@ inline std::optional<double> literal(const value& x) {
 
 inline value operand(const value& v, std::size_t k) { return {v.owner(), v.get().in[k], v.where()}; }
 
-/// Walks what is one product or sum for the eye. Cotangents may share parts, so that the steps are counted.
+/// Walks over the terms of a product or sum. Cotangents may share parts, so the steps are counted.
 class terms {
  protected:
   bool more() { return steps_++ < 64; }
@@ -31,7 +31,7 @@ class terms {
   int steps_ = 0;
 };
 
-/// v / r where v is a multiple of r in each of its terms, so that nothing is divided; of a cast r up to its rounding.
+/// v / r without a division, if r is a factor of each term of v; for a cast r, up to its rounding.
 class quotient : terms {
  public:
   explicit quotient(const value& r) : r_(named(r)) {}
@@ -62,7 +62,7 @@ class quotient : terms {
   }
 
  private:
-  /// What v is an extent of 1 or a rounding away from.
+  /// The value behind reshapes, identities and casts of v.
   static value named(value v) {
     while (v.get().code == op::reshape || v.get().code == op::identity ||
            (v.get().code == op::cast && is_float(operand(v, 0).type())))
@@ -84,7 +84,7 @@ class quotient : terms {
     const value x = operand(v, 0);
     const ir::node& n = v.get();
     if (n.code == op::cast && !is_float(x.type())) return {};
-    // Under a sum over repeated axes the divisor is what was repeated.
+    // Under a sum over repeated axes the divisor is the repeated value.
     if (!reduced_.empty() && (n.code == op::reduce || n.code == op::reshape)) return {};
     if (n.code == op::reduce && n.attr.combiner != op::add) return {};
     const ir::attributes attr = n.attr;
@@ -123,7 +123,7 @@ class quotient : terms {
   series<std::int64_t> reduced_;
 };
 
-/// True where v is 0 because another branch was chosen; empty where nodes do not say so.
+/// True where v is 0 because another branch was chosen; empty if the nodes do not show it.
 class unchosen : terms {
  public:
   value operator()(const value& v) {
@@ -154,36 +154,37 @@ class unchosen : terms {
   static value either(const value& a, const value& b) { return a && b ? bit_or(a, b) : a ? a : b; }
 };
 
-/// g times a slope that has no derivative by `by` where `at` is true, unless g is 0 there by choice of another branch.
+/// g times a slope that has no derivative by `by` where `at` is true, unless g is 0 there because another branch was chosen.
 inline value times_kinked(const value& g, const value& at, const value& slope, const value& by) {
   const value elsewhere = unchosen()(g);
   return g * kinked(elsewhere ? bit_and(at, bit_not(elsewhere)) : at, slope, by);
 }
 
-/// Of r = |a|: 0 at 0, with no second derivative; but |a|·c has the derivative a·c.
+/// The slope of r = |a|: 0 at 0, without a second derivative; but |a|·c has the derivative a·c.
 inline value abs_slope(const value& g, const value& a, const value& r) {
   if (const value part = quotient(r)(g)) return part * a;
   return times_kinked(g, eq(a, 0.0), sign(a), a);
 }
 
-/// Of r, the root of a sum of squares: where it is 0, so are the squares' own derivatives. r·c has the derivative c / 2.
+/// The slope of r, the root of a sum of squares: where r is 0, so are the squares' own derivatives. r·c has the derivative c
+/// / 2.
 inline value root_slope(const value& g, const value& r) {
   if (const value part = quotient(r)(g)) return part * 0.5;
   const value zero = eq(r, 0.0);
   return times_kinked(g, zero, select(zero, 0.0, 0.5 / select(zero, 1.0, r)), r);
 }
 
-/// Of r = hypot(a, ·): 0 where r is, with no second derivative; but r·c has the derivative a·c.
+/// The slope of r = hypot(a, ·): 0 where r is 0, without a second derivative; but r·c has the derivative a·c.
 inline value hypot_slope(const value& g, const value& a, const value& r) {
   if (const value part = quotient(r)(g)) return part * a;
   const value zero = eq(r, 0.0);
   return times_kinked(g, zero, a / select(zero, 1.0, r), r);
 }
 
-/// Where a^b has no derivative by b on the way to another base: of negative bases, and of 0 but for exponents above 1.
+/// Where a^b has no derivative by b as a varies: for negative bases, and for 0 unless the exponent is above 1.
 inline value rough_power(const value& a, const value& b) { return bit_or(lt(a, 0.0), bit_and(eq(a, 0.0), le(b, 1.0))); }
 
-/// b·a^(b - 1), and 0 for the exponent 0 also where 1 / a is not finite.
+/// b·a^(b - 1); 0 for the exponent 0, also where 1 / a is not finite.
 inline value power_by_base(const value& g, const value& a, const value& b) {
   if (const auto e = literal(b)) {
     if (*e == 0 || *e == 1) return *e == 0 ? g.like(0.0) : g;
@@ -197,7 +198,7 @@ inline value power_by_base(const value& g, const value& a, const value& b) {
   return kinked(bit_or(none, rough_power(a, b)), g * b * pow(select(none, 1.0, a), b - 1.0), b);
 }
 
-/// r·log a; 0 where a is not positive, with no derivative by what it is no smooth function of.
+/// r·log a; 0 where a is not positive, without a derivative by values on which it does not depend smoothly.
 inline value power_by_exponent(const value& g, const value& a, const value& b, const value& r) {
   if (const auto base = literal(a); base && *base > 0) return g * r * log(a);
   const value low = le(a, 0.0);
@@ -206,7 +207,8 @@ inline value power_by_exponent(const value& g, const value& a, const value& b, c
   return select(low, slope, g * r * log(select(low, 1.0, a)));
 }
 
-/// x / (a² + b²) where squares would overflow or vanish. It is divided by the larger magnitude first, on which it does not depend.
+/// x / (a² + b²) where squares would overflow or vanish. It is first divided by the larger magnitude, whose choice does not
+/// change the value.
 inline value over_squares(const value& x, const value& a, const value& b) {
   const value larger = maximum(maximum(a, -a), maximum(b, -b));
   const value in_range = select(lt(larger, std::numeric_limits<double>::infinity()), larger, 1.0);

@@ -1,4 +1,5 @@
-// autodiff/linear.hpp: a derivative as a graph of its own: linear in its last inputs, with what it needs of the function as the first.
+// autodiff/linear.hpp: a derivative as a separate graph: linear in its last inputs; the first are the values that it needs of
+// the function.
 #pragma once
 
 #include <algorithm>
@@ -11,13 +12,13 @@ namespace sinter::engine::autodiff {
 
 namespace detail {
 
-/// What costs nothing to make again, and would take memory to keep.
+/// True for nodes that are recomputed at no cost, and would take memory to keep.
 inline bool is_cheap(const ir::node& n) {
   return n.code == ir::op::constant || n.code == ir::op::iota || n.code == ir::op::size ||
          n.code == ir::op::broadcast || n.code == ir::op::reshape || n.code == ir::op::permute;
 }
 
-/// The part of a graph that follows from `given`, as one that takes what it reads of the rest, then these.
+/// The part of a graph that depends on `given`, as a graph whose inputs are its other operands, then these nodes.
 inline linear_part cut_out(const ir::graph& g, std::span<const ir::node_id> given,
                            std::span<const ir::node_id> results) {
   const auto varies = depends_on(g, given);
@@ -48,7 +49,8 @@ inline linear_part cut_out(const ir::graph& g, std::span<const ir::node_id> give
 
 }  // namespace detail
 
-/// Pushes the cotangents of `wrt` for those of `outputs` and returns their nodes, in order; zeros where none flows.
+/// Pushes the cotangents of `wrt` for cotangents of `outputs`, and returns their nodes in order. A cotangent is zero if no
+/// output depends on its node.
 inline series<ir::node_id> vjp(ir::graph& g, std::span<const ir::node_id> outputs,
                                std::span<const ir::node_id> cotangents, std::span<const ir::node_id> wrt,
                                location where) {
@@ -61,8 +63,8 @@ inline series<ir::node_id> vjp(ir::graph& g, std::span<const ir::node_id> output
   return result;
 }
 
-/// The map from tangents of `wrt` to those of `outputs`, or where `transposed` from cotangents of `outputs` to those of `wrt`.
-/// What it needs of g is pushed there.
+/// The map from tangents of `wrt` to tangents of `outputs`; if `transposed`, from cotangents of `outputs` to cotangents of
+/// `wrt`. Pushes values that it needs on g.
 inline linear_part linear(ir::graph& g, std::span<const ir::node_id> outputs, std::span<const ir::node_id> wrt,
                           bool transposed, location where) {
   series<ir::node_id> given;

@@ -1,4 +1,4 @@
-// autodiff/opaque.hpp: derivatives of branches, loops and custom ops: opaque nodes again.
+// autodiff/opaque.hpp: derivatives of branches, loops and custom ops, again as opaque nodes.
 #pragma once
 
 #include <span>
@@ -17,13 +17,13 @@ inline values pull_cond(const detail::opaque_site& s, const values& cts, const s
     detail::pull_part(s, part, 1, cts, active, pull_back, {g, in});
     made.parts.push_back(std::move(g));
   }
-  return detail::spread(s.push(std::move(made), std::move(in)), active);  // no derivative is by the predicate
+  return detail::spread(s.push(std::move(made), std::move(in)), active);  // without a derivative by the predicate
 }
 
 namespace detail {
 
-/// A loop's steps in the other order, from what was carried before each: carries the cotangents of carried values that change with
-/// what is asked for, and sums those of the constants.
+/// A loop's steps in reverse order, from the carried values before each step. It carries the cotangents of carried values
+/// that change with the active operands, and sums the cotangents of the constants.
 class reversed_loop {
  public:
   reversed_loop(const opaque_site& s, const values& cts, const series<char>& active)
@@ -44,7 +44,7 @@ class reversed_loop {
  private:
   std::size_t operands() const { return s_.n.in.size(); }
 
-  /// Carried: cotangents of what the body carries and of constants.
+  /// Carried: cotangents of the body's carried values and of constants.
   void add_carried() {
     inputs_.resize(s_.step.parts[0].inputs.size());
     inputs_[0] = g_.add_input(dtype::i64, {}, s_.n.where);
@@ -60,7 +60,7 @@ class reversed_loop {
     made_.carried = in_.size();
   }
 
-  /// Slices: the body's, what was carried, and cotangents of the stacks.
+  /// Slices: the body's slices, the carried values, and cotangents of the stacks.
   void add_slices() {
     const std::size_t carried = s_.step.carried, stacked = s_.step.stacked;
     for (std::size_t k = carried; k < first_constant_; ++k) inputs_[k + 1] = b_.slice(s_.at(s_.n.in[k]));
@@ -80,7 +80,7 @@ class reversed_loop {
     made_.constants = in_.size() - made_.carried - made_.sliced;
   }
 
-  /// What a step's inputs receive, those of `wrt`: what the body carries, then its slices and constants that are asked for.
+  /// The cotangents of a step's inputs `wrt`: the body's carried values, then its active slices and constants.
   values pull_step(pull_rule pull_back, series<ir::node_id>& wrt) {
     const auto outputs = ir::splice(g_, s_.step.parts[0], inputs_);
     series<ir::node_id> ys;
@@ -100,7 +100,7 @@ class reversed_loop {
     return pull_back(g_, ys, seeds, wrt, s_.n.where);
   }
 
-  /// Carried values first, sums of the constants' cotangents among them; then the stacks.
+  /// Carried values first, including sums of the constants' cotangents; then the stacks.
   void add_outputs(pull_rule pull_back) {
     series<ir::node_id> wrt, slices;
     const values pulled = pull_step(pull_back, wrt);
@@ -124,7 +124,7 @@ class reversed_loop {
     g_.outputs.insert(g_.outputs.end(), slices.begin(), slices.end());
   }
 
-  /// The loop, and what each operand receives of it.
+  /// The loop, and the cotangents of its operands.
   values results() {
     std::size_t at = changing_.size(), stack = made_.carried;
     made_.parts.push_back(std::move(g_));
@@ -144,7 +144,7 @@ class reversed_loop {
   ir::graph g_;
   series<ir::node_id> in_;
   const part_builder b_{g_, in_};
-  series<ir::node_id> inputs_;  ///< of the body, in the new one
+  series<ir::node_id> inputs_;  ///< inputs of the body, as nodes of the new body
   series<std::size_t> changing_;
   series<ir::node_id> carry_ct_, constant_ct_;
   values stack_ct_, history_ct_;
@@ -157,8 +157,8 @@ inline values pull_loop(const detail::opaque_site& s, const values& cts, const s
   return detail::reversed_loop(s, cts, active).run(pull_back);
 }
 
-/// What each operand of an opaque node receives for the cotangents of its results; empty where none flows. `active`:
-/// which operands are asked for.
+/// The cotangents of an opaque node's operands for cotangents of its results. A cotangent is empty if it is known to be zero.
+/// `active` selects the operands.
 inline values pull_opaque(ir::graph& g, ir::node_id id, const values& cts, const series<char>& active,
                           pull_rule pull_back) {
   const detail::opaque_site s(g, id);

@@ -1,11 +1,11 @@
-// autodiff/opaque_forward.hpp: tangents of branches and loops: opaque nodes again.
+// autodiff/opaque_forward.hpp: tangents of branches and loops, again as opaque nodes.
 #pragma once
 
 #include "vjp.hpp"
 
 namespace sinter::engine::autodiff {
 
-/// Tangents of `ys` for those of `wrt`; empty where zero. In a part, too: jvp.hpp has the one that there is.
+/// Tangents of `ys` for tangents of `wrt`; empty for zero. Also in a part; jvp.hpp has the only definition.
 using push_rule = values (*)(ir::graph& g, std::span<const ir::node_id> ys, std::span<const ir::node_id> wrt,
                              const values& tangents);
 
@@ -35,7 +35,7 @@ inline values push_cond(const detail::opaque_site& s, const values& tangents, pu
 
 namespace detail {
 
-/// A loop that carries tangents beside the carried values that move; a while_loop's test sees the values alone.
+/// A loop that carries tangents beside the moving carried values; a while_loop's test receives only the values.
 class widened_loop {
  public:
   widened_loop(const opaque_site& s, const values& tangents) : s_(s), tangents_(tangents) {
@@ -55,7 +55,7 @@ class widened_loop {
   }
 
  private:
-  /// A part's inputs in the new one, and which of them move.
+  /// A part's inputs in the new part, and the moving inputs.
   struct part_inputs {
     series<ir::node_id> all, wrt;
     values moved;
@@ -137,7 +137,7 @@ inline values push_loop(const detail::opaque_site& s, const values& tangents, pu
   return detail::widened_loop(s, tangents).run(push_forward);
 }
 
-/// What the rule of a user's function gives the results, or what follows from the one for cotangents.
+/// The tangents of the results by the rule of a user's function, or by its rule for cotangents.
 inline values push_ruled(const detail::opaque_site& s, const values& tangents) {
   const ir::foreign& f = *s.step.function;
   series<char> moves;
@@ -156,7 +156,7 @@ inline values push_ruled(const detail::opaque_site& s, const values& tangents) {
   return out;
 }
 
-/// A call that gives the tangents; what a backward pass through it needs is computed anew, too.
+/// A call that gives the tangents; a backward pass through it recomputes the values that it needs.
 inline values push_recomputed(const detail::opaque_site& s, const values& tangents, push_rule push_forward) {
   ir::graph g;
   series<ir::node_id> in, inputs, wrt;
@@ -180,7 +180,7 @@ inline values push_recomputed(const detail::opaque_site& s, const values& tangen
   return detail::spread(s.push(std::move(made), std::move(in)), detail::floating_results(s.step));
 }
 
-/// The tangents of an opaque node's results for those of its operands.
+/// The tangents of an opaque node's results for tangents of its operands.
 inline values push_opaque(ir::graph& g, ir::node_id id, const values& tangents, push_rule push_forward) {
   const detail::opaque_site s(g, id);
   switch (s.step.kind) {

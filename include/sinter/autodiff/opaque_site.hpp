@@ -12,13 +12,13 @@ using ir::shape;
 using ir::value;
 using values = series<value>;
 
-/// Cotangents of `wrt` for those of `ys`; empty where none flows. In a part, too: vjp.hpp has the one that there is.
+/// Cotangents of `wrt` for cotangents of `ys`; empty for zero. Also in a part; vjp.hpp has the only definition.
 using pull_rule = values (*)(ir::graph& g, std::span<const ir::node_id> ys, const values& seeds,
                              std::span<const ir::node_id> wrt, location where);
 
 namespace detail {
 
-/// A node whose results are many, and its parts under construction.
+/// An opaque node that is differentiated.
 struct opaque_site {
   ir::graph& g;
   ir::node_id id;
@@ -37,7 +37,7 @@ struct opaque_site {
   }
 };
 
-/// A part of a new node: inputs are added as operands are named.
+/// A part of a new node under construction. Each named operand adds an input.
 struct part_builder {
   ir::graph& part;
   series<ir::node_id>& in;
@@ -46,7 +46,7 @@ struct part_builder {
     in.push_back(operand.id());
     return part.add_input(operand.type(), operand.extents(), operand.where());
   }
-  /// A slice of the operand a step.
+  /// An input of the part for a slice of the operand at each step.
   ir::node_id slice(const value& operand) const {
     in.push_back(operand.id());
     const shape& e = operand.extents();
@@ -58,7 +58,7 @@ inline value or_zeros(ir::graph& g, const value& v, ir::node_id like) {
   return v ? v : value(g, g.constant(g[like].type, 0.0, g[like].extents, g[like].where), g[like].where);
 }
 
-/// The results in order where `wanted`, nothing elsewhere.
+/// The results in order at the wanted places, and empty values elsewhere.
 inline values spread(const values& results, const series<char>& wanted) {
   values out(wanted.size());
   for (std::size_t k = 0, next = 0; k < out.size(); ++k)
@@ -66,7 +66,7 @@ inline values spread(const values& results, const series<char>& wanted) {
   return out;
 }
 
-/// Which results of a step are floating.
+/// Flags for the floating results of a step.
 inline series<char> floating_results(const ir::opaque& step) {
   series<char> out;
   for (const auto& r : step.results) out.push_back(is_float(r.type));

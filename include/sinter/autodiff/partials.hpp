@@ -11,8 +11,8 @@
 
 namespace sinter::engine::autodiff {
 
-/// What operand k receives for the cotangent g; equally what its tangent g gives the result. Empty where none flows.
-/// a, b, c are the operands, r the result.
+/// The cotangent of operand k for the cotangent g; equally, the tangent of the result for a tangent g of operand k. Empty if
+/// none flows. a, b, c are the operands, r the result.
 inline value partial(ir::op code, std::size_t k, const value& g, const value& a, const value& b, const value& c,
                      const value& r) {
   const value none;
@@ -28,14 +28,14 @@ inline value partial(ir::op code, std::size_t k, const value& g, const value& a,
   return none;
 }
 
-/// Whether the derivative by each operand is more than `none`.
+/// Whether the derivative by each operand exists.
 inline constexpr bool smooth[][3] = {
 #define SINTER_POINTWISE(name, arity, rule, text, da, db, dc) \
   {std::string_view(#da) != "none", std::string_view(#db) != "none", std::string_view(#dc) != "none"},
 #include "../ir/ops.def"
 };
 
-/// True where a change of operand k changes the result smoothly.
+/// True if a change of operand k changes the result smoothly.
 inline bool flows(const ir::graph& g, const ir::node& n, std::size_t k) {
   if (n.code == ir::op::pick) return is_float(n.type);
   if (n.code == ir::op::opaque) return is_float(g[n.in[k]].type) && n.attr.step->kind != ir::opaque_kind::host_call;
@@ -43,13 +43,12 @@ inline bool flows(const ir::graph& g, const ir::node& n, std::size_t k) {
   return !is_pointwise(n.code) || smooth[static_cast<std::size_t>(n.code)][k];
 }
 
-/// Which nodes of a graph follow from some, in one sense or another.
+/// Marks the nodes of a graph that depend on some, in some sense.
 using follow_rule = series<char> (*)(const ir::graph& g, std::span<const ir::node_id> from);
 
 namespace detail {
 
-/// Of operands and carried values of a loop those that follow from the operands asked for, in some step; with it what follows in
-/// the body.
+/// Marks operands and carried values of a loop that depend on the active operands, in some step, and nodes in the body that do.
 inline series<char> follow_in_loop(const ir::opaque& step, series<char>& changes, follow_rule follow) {
   const ir::graph& body = step.parts.back();
   const std::size_t shift = step.kind == ir::opaque_kind::loop ? 1 : 0;
@@ -65,7 +64,7 @@ inline series<char> follow_in_loop(const ir::opaque& step, series<char>& changes
   }
 }
 
-/// What follows in a part from the operands asked for, which are its inputs from `first` on.
+/// Marks the nodes of a part that depend on the active operands, which are its inputs from `first` on.
 inline series<char> follow_in_part(const ir::graph& part, const series<char>& asked, std::size_t first,
                                    follow_rule follow) {
   series<ir::node_id> from;
@@ -76,7 +75,7 @@ inline series<char> follow_in_part(const ir::graph& part, const series<char>& as
 
 }  // namespace detail
 
-/// Which results of an opaque node follow from the operands asked for; all where a rule says what they are.
+/// The results of an opaque node that depend on the active operands; all if it has a rule.
 inline series<char> following_results(const ir::opaque& step, const series<char>& asked, follow_rule follow) {
   const bool cond = step.kind == ir::opaque_kind::cond, loop = step.kind == ir::opaque_kind::loop;
   const bool test = step.kind == ir::opaque_kind::while_loop;
@@ -101,7 +100,7 @@ inline series<char> following_results(const ir::opaque& step, const series<char>
   return out;
 }
 
-/// Marks what follows from marked nodes: `flows(n, k)` where it does from operand k of n.
+/// Marks nodes that depend on marked nodes: `flows(n, k)` tells whether n depends on operand k.
 template <class Flows>
 void spread_marks(const ir::graph& g, series<char>& marks, follow_rule follow, Flows&& flows) {
   sorted_map<ir::node_id, series<char>> results;
@@ -124,7 +123,7 @@ void spread_marks(const ir::graph& g, series<char>& marks, follow_rule follow, F
   }
 }
 
-/// Which nodes a change of some changes smoothly.
+/// The nodes that a change of some nodes changes smoothly.
 inline series<char> smooth_from(const ir::graph& g, std::span<const ir::node_id> wrt) {
   series<char> active(g.size(), 0);
   for (auto id : wrt) {
@@ -135,7 +134,7 @@ inline series<char> smooth_from(const ir::graph& g, std::span<const ir::node_id>
   return active;
 }
 
-/// Which nodes follow from some of `from`, smoothly or not.
+/// The nodes that depend on some of `from`, smoothly or not.
 inline series<char> depends_on(const ir::graph& g, std::span<const ir::node_id> from) {
   series<char> out(g.size(), 0);
   for (auto id : from) out[id] = 1;

@@ -13,7 +13,7 @@ namespace sinter::engine::autodiff {
 using ir::op;
 using ir::ops::site;
 
-/// What operand k of a node receives for the node's cotangent.
+/// The cotangent of operand k of a node for the node's cotangent.
 inline value pull(const site& s, std::size_t k, const value& ct) {
   const ir::node& n = s.n();
   if (is_pointwise(n.code)) return partial(n.code, k, ct, s.in(0), s.in(1), s.in(2), s.result());
@@ -25,12 +25,12 @@ inline auto vjps_of(op code) { return is_pointwise(code) ? nullptr : ir::ops::re
 inline values pull_back(ir::graph& g, std::span<const ir::node_id> ys, const values& seeds,
                         std::span<const ir::node_id> wrt, location where);
 
-/// Nodes that a backward pass computes anew.
+/// Nodes that a backward pass recomputes.
 struct recomputed_range {
   ir::node_id first = 0, last = 0;
 };
 
-/// Cotangents by node, from the results to what they depend on. `anew`: the last range first.
+/// Cotangents by node, from the results to their operands. `anew` has the ranges to recompute, the last one first.
 class pulling {
  public:
   pulling(ir::graph& g, std::span<const ir::node_id> wrt, std::span<const recomputed_range> anew)
@@ -72,11 +72,11 @@ class pulling {
     }
   }
 
-  /// Empty where nothing flows.
+  /// Empty if no cotangent flows.
   const value& of(ir::node_id id) const { return cotangent_[id]; }
 
  private:
-  /// What a range reads receives cotangents from a step of its own, in which the range is computed anew.
+  /// The operands of a range receive cotangents from a separate step, in which the range is recomputed.
   void pull_anew(const recomputed_range& range) {
     ir::graph part;
     series<ir::node_id> in, given, wrt, asked, ys;
@@ -99,7 +99,7 @@ class pulling {
       moved.emplace(operand, made);
       return made;
     };
-    // What lies beside the way to the cotangents is left alone: effects happen once.
+    // Nodes that are not needed for the cotangents are left out: effects happen once.
     series<char> needed(range.last - range.first + 1, 0);
     for (ir::node_id id = range.last + 1; id-- > range.first;) {
       needed[id - range.first] |= static_cast<char>(static_cast<bool>(cotangent_[id]));
@@ -133,7 +133,7 @@ class pulling {
     for (std::size_t k = 0; k < asked.size(); ++k) add(asked[k], value(g_, results[k], where));
   }
 
-  /// Which operands receive something.
+  /// The operands that receive a cotangent.
   series<char> asked_of(const ir::node& n) const {
     series<char> asked;
     for (std::size_t k = 0; k < n.in.size(); ++k) asked.push_back(active_[n.in[k]] && flows(g_, n, k));
@@ -170,7 +170,7 @@ inline values pull_back(ir::graph& g, std::span<const ir::node_id> ys, const val
   return pull_back_with(g, ys, seeds, wrt, {});
 }
 
-/// user_error [grad] when y is not a floating scalar.
+/// user_error [grad] unless y is a floating scalar.
 inline void check_loss(const ir::graph& g, ir::node_id y, location where) {
   ensure(y < g.size(), "the differentiated node is in the graph");
   if (!g[y].extents.empty() || !is_float(g[y].type))
@@ -184,9 +184,9 @@ inline void check_loss(const ir::graph& g, ir::node_id y, location where) {
 
 namespace sinter::engine {
 
-/// Cotangents of `wrt` for the rank-0 floating node y, in order, each with the dtype and extents of its node; zeros
-/// where y does not depend on it smoothly. Ties of a maximum or minimum reduction share the cotangent equally.
-/// Everything pushed is differentiable again. Throws user_error [grad] when y is not a floating scalar.
+/// Cotangents of `wrt` for the rank-0 floating node y, in order, each with the dtype and extents of its node. A cotangent is
+/// zero if y does not depend smoothly on its node. Ties of a maximum or minimum reduction share the cotangent equally. All
+/// pushed nodes are differentiable again. Throws user_error [grad] unless y is a floating scalar.
 SINTER_API series<ir::node_id> gradient(ir::graph& g, ir::node_id y, std::span<const ir::node_id> wrt, location where) {
   using ir::value;
   autodiff::check_loss(g, y, where);

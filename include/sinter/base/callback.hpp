@@ -1,4 +1,4 @@
-// base/callback.hpp: std::function, std::invoke and std::make_shared without what they cost to compile.
+// base/callback.hpp: std::function, std::invoke and std::make_shared at a lower compile time.
 #pragma once
 
 #include <memory>
@@ -12,17 +12,17 @@ namespace sinter {
 
 namespace detail {
 
-/// Shared ownership of what destroy(x) releases.
+/// Shared ownership of x, which destroy(x) releases.
 SINTER_API std::shared_ptr<void> shared(void* x, void (*destroy)(void*));
 
-/// std::make_shared, of which little is compiled for each T.
+/// std::make_shared with little code for each T.
 template <class T>
 std::shared_ptr<void> on_heap(T&& x) {
   using kept = std::remove_cvref_t<T>;
   return shared(new kept(std::forward<T>(x)), [](void* p) { delete static_cast<kept*>(p); });
 }
 
-/// std::make_shared of a T that does not ask for itself (enable_shared_from_this).
+/// std::make_shared of a T that is not derived from enable_shared_from_this.
 template <class T, class... Args>
 std::shared_ptr<T> make_on_heap(Args&&... args) {
   using kept = std::remove_const_t<T>;
@@ -34,7 +34,7 @@ std::shared_ptr<T> make_on_heap(Args&&... args) {
 template <class Signature>
 class callback;
 
-/// A function object whose type is forgotten. Copies share it, and call it as a const object.
+/// A type-erased function object. Copies share it, and call it as const.
 template <class R, class... A>
 class callback<R(A...)> {
  public:
@@ -46,7 +46,7 @@ class callback<R(A...)> {
 
   explicit operator bool() const { return call_ != nullptr; }
   R operator()(A... a) const { return call_(function_.get(), std::forward<A>(a)...); }
-  /// An address in the library that the function is of; null without one.
+  /// An address in the library of the function; null without a function.
   const void* code() const { return reinterpret_cast<const void*>(call_); }
 
  private:
@@ -60,8 +60,8 @@ constexpr decltype(auto) invoke_member(F f, X&& x, Args&&... args) {
   else return (std::forward<X>(x).*f)(std::forward<Args>(args)...);
 }
 
-/// f(args...) for the line `where`, which is named for an argument that does not fit its parameter; f may be a pointer to a
-/// member of the first one.
+/// f(args...) on behalf of the line `where`, which errors name if an argument does not fit its parameter. f may be a pointer
+/// to a member of the first argument.
 template <class F, class... Args>
 constexpr decltype(auto) invoke(location where, F&& f, Args&&... args) {
   if (!std::is_constant_evaluated()) last_call = where;
@@ -69,7 +69,7 @@ constexpr decltype(auto) invoke(location where, F&& f, Args&&... args) {
   else return std::forward<F>(f)(std::forward<Args>(args)...);
 }
 
-/// x as a T for the line `where`, which is named if it does not fit.
+/// x as a T on behalf of the line `where`, which errors name if it does not fit.
 template <class T, class X>
 constexpr T convert(location where, X&& x) {
   if (!std::is_constant_evaluated()) last_call = where;

@@ -1,13 +1,12 @@
-// base/config.hpp: the version, and what the build switches make of the engine's functions.
+// base/config.hpp: the version, and the linkage of the engine's functions in each kind of build.
 #pragma once
 
 #define SINTER_VERSION "0.1.0"
 #define SINTER_VERSION_WORD 0_1_0
 
-// Engine functions are `inline` when everything is header-only; with SINTER_COMPILED they are
-// ordinary functions that one translation unit defines. With SINTER_INSIDE a unit sees the definitions as well and leaves
-// compiling them to that one: for tests of what is behind the seam. None is inlined there: a copy would have static
-// variables of its own.
+// Engine functions are `inline` in header-only builds. With SINTER_COMPILED they are ordinary functions, defined in one
+// translation unit. With SINTER_INSIDE a unit also sees the definitions, but leaves their compilation to that unit; tests of
+// code behind the seam use it. Such functions are never inlined, because a copy would have its own static variables.
 #if defined(SINTER_INSIDE) && defined(__clang__)
 #define SINTER_API inline __attribute__((gnu_inline, noinline))
 #elif defined(SINTER_INSIDE)
@@ -18,7 +17,7 @@
 #define SINTER_API inline
 #endif
 
-// SINTER_FRUGAL: g++ should spend little on what runs once a specialisation, since every program that includes the whole
+// SINTER_FRUGAL: g++ spends little on code that runs once per specialisation, because every program that includes the whole
 // engine compiles it.
 #if defined(__OPTIMIZE__) && !defined(__clang__) && !defined(SINTER_COMPILED) && !defined(SINTER_INSIDE)
 #define SINTER_FRUGAL 1
@@ -26,13 +25,13 @@
 #define SINTER_FRUGAL 0
 #endif
 
-// Functions whose bodies belong where they are called: a call costs more than what they do.
+// Always inlined: a call would cost more than the body.
 #define SINTER_INLINE inline __attribute__((always_inline))
 
-// A function that is chosen for a wrong call: using it is an error that begins with the text, at the caller's line.
+// Marks a function that is chosen for a wrong call: its use is an error that begins with the text, at the caller's line.
 #define SINTER_WRONG_CALL(TEXT) __attribute__((unavailable("sinter: " TEXT)))
 
-// Parts of the engine that are small and not where time goes: compiled once, for size.
+// Marks code of the engine that is not time-critical: compiled once, for size.
 #if SINTER_FRUGAL
 #define SINTER_COLD __attribute__((cold, noinline, optimize("Og")))
 #else

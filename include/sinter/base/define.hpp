@@ -1,4 +1,4 @@
-// base/define.hpp: what the other headers of this room declare and do not define; the compiled engine includes it once.
+// base/define.hpp: the definitions that the other headers of this room only declare; the compiled engine includes it once.
 #pragma once
 
 #include <algorithm>
@@ -27,17 +27,17 @@ namespace detail {
 SINTER_API std::shared_ptr<void> shared(void* x, void (*destroy)(void*)) { return {x, destroy}; }
 
 SINTER_API const char* kept(const char* text) {
-  static constinit thread_local const char* last = "";  // most nodes of a trace are of one file
+  static constinit thread_local const char* last = "";  // most nodes of a trace are from one file
   if (!text || text == last) return text;
   if (std::strcmp(text, last) == 0) return last;
   static std::mutex mutex;
-  static auto& all = *new std::set<std::string>;  // what refers to them may outlive statics
+  static auto& all = *new std::set<std::string>;  // references to the names may outlive statics
   const std::lock_guard lock(mutex);
   return last = all.emplace(text).first->c_str();
 }
 
 SINTER_API std::string located(const std::string& message, location at) {
-  // Compilers spell the path of a header as one of those that include it did.
+  // Compilers spell the path of a header as an including header did.
   if (std::string_view(at.file).ends_with("/base/callback.hpp")) at = last_call;
   if (at.line == 0) return message;
   return message + " (at " + at.file + ":" + std::to_string(at.line) + ")";
@@ -55,11 +55,11 @@ SINTER_API std::string device::text() const { return is_cuda() ? "cuda(" + std::
 
 namespace detail {
 
-/// Memory for long lists. Trivial, so that it can still be read while the thread's objects are destroyed.
+/// Memory for long lists. It is trivial, so that it stays readable while the thread's objects are destroyed.
 struct local_memory {
   char* begin;
   std::size_t size, used;
-  std::size_t live, most;  ///< bytes of all lists, on the heap too: now, and ever
+  std::size_t live, most;  ///< bytes of all lists, on the heap too: now, and at the peak
   bool ended;
 };
 inline constinit thread_local local_memory local_lists{};
@@ -85,7 +85,7 @@ SINTER_API void give_local(void* at, std::size_t bytes) noexcept {
   local_memory& m = local_lists;
   const auto first = reinterpret_cast<std::uintptr_t>(m.begin), its = reinterpret_cast<std::uintptr_t>(at);
   if (its - first >= m.size) ::operator delete(at);
-  else if (its - first + bytes == m.used) m.used -= bytes;  // else it is below another one, of a fiber that waits
+  else if (its - first + bytes == m.used) m.used -= bytes;  // else it is below the list of a waiting fiber
   m.live -= bytes;
   if (m.live > 0) return;
   m.used = 0;
@@ -101,7 +101,7 @@ SINTER_API size_arithmetic*& current_sizes() {
   return current;
 }
 
-/// The sizes that a symbolic extent belongs to.
+/// The size arithmetic of the current trace, to which symbolic extents belong.
 inline size_arithmetic& sizes_here() {
   if (size_arithmetic* const here = current_sizes()) return *here;
   fail("size",

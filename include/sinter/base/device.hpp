@@ -1,4 +1,4 @@
-// base/device.hpp: where memory is and kernels run.
+// base/device.hpp: the devices that have memory and run kernels.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ struct device {
   int index = 0;
 
   static constexpr device cpu() { return {}; }
-  /// The GPU that the driver numbers `index` (CUDA_VISIBLE_DEVICES renumbers).
+  /// The GPU with the driver's number `index` (CUDA_VISIBLE_DEVICES renumbers).
   static constexpr device cuda(int index = 0) { return {kind::cuda, index}; }
 
   constexpr bool is_cuda() const { return type == kind::cuda; }
@@ -26,14 +26,14 @@ struct device {
   SINTER_API std::string text() const;
 };
 
-/// What a GPU's allocator holds, in bytes.
+/// The state of a GPU's allocator, in bytes.
 struct memory_statistics {
   std::size_t allocated = 0;                            ///< in tensors
-  std::size_t peak = 0;                                 ///< the most there ever was in tensors
-  std::size_t reserved = 0;                             ///< taken from the driver, free blocks included
-  std::size_t total = 0;                                ///< of the device
-  std::size_t available = 0;                            ///< that the driver could still give
-  std::size_t allocations = 0, driver_allocations = 0;  ///< counted since the start
+  std::size_t peak = 0;                                 ///< the peak of `allocated`
+  std::size_t reserved = 0;                             ///< taken from the driver, including free blocks
+  std::size_t total = 0;                                ///< the device's memory
+  std::size_t available = 0;                            ///< bytes that the driver can still supply
+  std::size_t allocations = 0, driver_allocations = 0;  ///< since the start of the process
 };
 
 }  // namespace sinter

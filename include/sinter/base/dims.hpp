@@ -1,4 +1,4 @@
-// base/dims.hpp: a static shape; a structural value, so that it can be a template argument.
+// base/dims.hpp: a static shape; a structural type, so that it can be a template argument.
 #pragma once
 
 #include <concepts>
@@ -11,23 +11,23 @@
 namespace sinter {
 
 namespace detail {
-/// The length of an array of n, which C++ does not have of 0.
+/// The length of an array for n elements; C++ has no arrays of length 0.
 constexpr std::size_t bound(int n) { return n > 0 ? static_cast<std::size_t>(n) : 1; }
 }  // namespace detail
 
-/// An extent known at run time only.
+/// An extent that is known only at run time.
 inline constexpr std::int64_t dyn = -1;
 
-/// Tensors have at most so many axes.
+/// The greatest number of axes of a tensor.
 inline constexpr int max_rank = 12;
 
-/// Rank and extents; `dims(2)` is rank 2 with both extents dynamic, `dims{dyn, 64}` fixes the second.
+/// A rank and extents; `dims(2)` is rank 2 with both extents dynamic, `dims{dyn, 64}` fixes the second.
 struct dims {
   int rank = 0;
   dim extent[max_rank] = {};
 
   constexpr dims() = default;
-  // A template: clang 14 would take it for dims{dyn}, whose only element is no int.
+  // A template, because clang 14 would call it for dims{dyn}, whose only element is not an int.
   template <std::same_as<int> Rank>
   constexpr dims(Rank r) : rank(r) {
     for (int i = 0; i < r && i < max_rank; ++i) extent[i] = dyn;
@@ -46,7 +46,7 @@ struct dims {
   constexpr dim* end() { return extent + rank; }
   constexpr const dim* begin() const { return extent; }
   constexpr const dim* end() const { return extent + rank; }
-  // Not by default: g++ 12 takes the comparison of an array of classes for a modification of it.
+  // Not defaulted: g++ 12 takes the comparison of an array of classes for a modification.
   constexpr bool operator==(const dims& other) const {
     if (rank != other.rank) return false;
     for (int i = 0; i < max_rank; ++i)
@@ -60,7 +60,7 @@ struct dims {
       if (e == dyn) return false;
     return true;
   }
-  /// Number of elements; `dyn` unless every extent is known.
+  /// The number of elements; `dyn` unless every extent is known.
   constexpr dim numel() const {
     dim n = 1;
     for (auto e : *this) {

@@ -36,7 +36,7 @@ using f64 = double;
 
 /// The type of a tensor's elements: b8, i8 to i64, u8 to u64, f8_e4m3, f8_e5m2, f16, bf16, f32, f64.
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"  // g++: of enumerators that have a scope
+#pragma GCC diagnostic ignored "-Wshadow"  // g++ warns about scoped enumerators
 enum class dtype : std::uint8_t {
 #define SINTER_X(name, type, kind) name,
   SINTER_DTYPES(SINTER_X)
@@ -46,7 +46,7 @@ enum class dtype : std::uint8_t {
 
 enum class dtype_kind : std::uint8_t { boolean, signed_integer, unsigned_integer, floating };
 
-/// "f32"; of b8 "bool".
+/// "f32"; "bool" for b8.
 constexpr const char* dtype_name(dtype t) {
   switch (t) {
 #define SINTER_X(name, type, kind) \
@@ -85,15 +85,15 @@ constexpr bool is_float(dtype t) { return kind_of(t) == dtype_kind::floating; }
 constexpr bool is_bool(dtype t) { return t == dtype::b8; }
 constexpr bool is_unsigned(dtype t) { return kind_of(t) == dtype_kind::unsigned_integer; }
 constexpr bool is_integer(dtype t) { return !is_float(t) && !is_bool(t); }
-/// Floats of 16 and 8 bits, with which one computes in f32.
+/// Floats of 16 and 8 bits; arithmetic on them is in f32.
 constexpr bool is_narrow(dtype t) { return is_float(t) && size_of(t) < 4; }
 template <class T>
 inline constexpr bool is_narrow_float =
     std::is_same_v<T, f16> || std::is_same_v<T, bf16> || std::is_same_v<T, f8_e4m3> || std::is_same_v<T, f8_e5m2>;
-/// The floats in which one computes.
+/// The floating types of arithmetic.
 template <class T>
 inline constexpr bool is_plain_float = std::is_same_v<T, float> || std::is_same_v<T, double>;
-/// Bits of an integer's magnitude; of a float those that follow one another, from the first that is not 0.
+/// The bits of an integer's magnitude, or of a float's significand.
 constexpr int digits_of(dtype t) {
   if (t == dtype::f64) return 53;
   if (t == dtype::f32) return 24;
@@ -111,7 +111,7 @@ struct dtype_of_impl;
   };
 SINTER_DTYPES(SINTER_X)
 #undef SINTER_X
-// The 64-bit integer that std::int64_t is not (long and long long are distinct types).
+// The 64-bit integer other than std::int64_t: long and long long are distinct types.
 using other_i64 = std::conditional_t<std::is_same_v<std::int64_t, long>, long long, long>;
 template <>
 struct dtype_of_impl<other_i64> {
@@ -133,7 +133,7 @@ concept element = requires {
 template <element T>
 inline constexpr dtype dtype_of = detail::dtype_of_impl<T>::value;
 
-/// Calls f(std::type_identity<T>{}) with the element type T that `t` names.
+/// Calls f(std::type_identity<T>{}) with the element type T of dtype `t`.
 template <class F>
 constexpr decltype(auto) visit_dtype(dtype t, F&& f) {
   switch (t) {

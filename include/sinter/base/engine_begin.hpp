@@ -1,7 +1,7 @@
-// base/engine_begin.hpp: from here to engine_end.hpp is code that runs once a specialisation: with SINTER_FRUGAL g++ does not
-// optimise it. Included as often as needed.
+// base/engine_begin.hpp: begins code that runs once per specialisation, up to engine_end.hpp. With SINTER_FRUGAL g++ does not
+// optimise it. May be included repeatedly.
 
-// Everything that the engine includes of the system, so that it is compiled as the program wants. check_layers.py compares.
+// All system headers of the engine, so that they are compiled with the program's options. check_layers.py compares the list.
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
 #endif

@@ -1,4 +1,4 @@
-// base/error.hpp: the kinds of error; how mistakes of the caller and broken invariants are raised.
+// base/error.hpp: the kinds of errors, for mistakes of the caller and for broken invariants.
 #pragma once
 
 #include <stdexcept>
@@ -9,7 +9,7 @@
 
 namespace sinter {
 
-/// Base of everything sinter throws.
+/// The base class of all exceptions of sinter.
 class error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -27,21 +27,21 @@ class internal_error : public error {
   using error::error;
 };
 
-/// Something outside both: no compiler, a full disk, a damaged file.
+/// A failure outside of both, such as a missing compiler, a full disk or a damaged file.
 class system_error : public error {
  public:
   using error::error;
 };
 
 namespace detail {
-/// What says nothing of a kernel: there is no memory now, or a GPU is of no use to this process.
+/// A failure that is not the kernel's: no memory at the moment, or a GPU that this process cannot use.
 class momentary_error : public system_error {
  public:
   using system_error::system_error;
 };
 }  // namespace detail
 
-/// Throws user_error "[op] message (at file:line)"; at.op comes before op. (define.hpp)
+/// Throws user_error "[op] message (at file:line)"; at.op precedes op. (define.hpp)
 [[noreturn]] SINTER_API void fail(const std::string& op, const std::string& message, location at = {});
 [[noreturn]] SINTER_API void fail(const char* op, const char* message, location at = {});
 

@@ -1,4 +1,4 @@
-// base/extent.hpp: an extent as a C++ value: a number, or, while a function is traced, a size that its calls will have.
+// base/extent.hpp: an extent as a C++ value: a number, or while a function is traced a symbolic size of its calls.
 #pragma once
 
 #include <concepts>
@@ -17,23 +17,23 @@ namespace detail {
 enum class size_op : std::uint8_t { add, sub, mul, div, mod };
 enum class size_relation : std::uint8_t { equal, less, less_equal };
 
-/// What sizes mean to the trace that they belong to.
+/// The arithmetic of a trace's symbolic sizes.
 class size_arithmetic {
  public:
   virtual ~size_arithmetic() = default;
   virtual dim combine(size_op what, dim a, dim b) = 0;
-  /// Whether the relation holds in the call that is traced; the trace is for calls that agree.
+  /// Whether the relation holds in the traced call. The trace becomes valid only for calls with the same answer.
   virtual bool compare(size_relation what, dim a, dim b) = 0;
-  /// The size in the call that is traced; the trace is for calls of that size alone.
+  /// The size in the traced call. The trace becomes valid only for calls of that size.
   virtual std::int64_t fix(dim a) = 0;
-  /// The size in the call that is traced, of which nothing follows for other calls.
+  /// The size in the traced call, without any consequence for other calls.
   virtual std::int64_t present(dim a) const = 0;
-  /// The same size, read at a place of the program.
+  /// The same size, read at a line of the program.
   virtual dim read_at(dim a, location where) = 0;
   virtual std::string text(dim a) = 0;
 };
 
-/// Of the innermost trace on this thread, or null.
+/// The size arithmetic of the innermost trace on this thread, or null.
 SINTER_API size_arithmetic*& current_sizes();
 
 SINTER_API dim combine_sizes(size_op what, dim a, dim b);
@@ -45,7 +45,7 @@ SINTER_API dim size_read_at(dim a, location where);
 [[noreturn]] SINTER_API void fail_zero_divisor(std::int64_t a);
 [[noreturn]] SINTER_API void fail_size_overflow(std::int64_t a, const char* by, std::int64_t b);
 
-/// The four highest bits of what stands for a symbolic size.
+/// The four highest bits of a symbolic size's mark.
 inline constexpr std::int64_t symbolic_bits = -6;
 
 #define SINTER_X(SYMBOL, NAME)                                               \
@@ -59,7 +59,7 @@ SINTER_X(+, add)
 SINTER_X(-, sub)
 SINTER_X(*, mul)
 #undef SINTER_X
-// A processor stops at a quotient of 0, and at one that does not fit.
+// A processor traps at a division by 0, and at a quotient that does not fit.
 constexpr std::int64_t div_numbers(std::int64_t a, std::int64_t b) {
   if (b == 0) fail_zero_divisor(a);
   return b == -1 ? static_cast<std::int64_t>(-static_cast<std::uint64_t>(a)) : a / b;
@@ -71,12 +71,12 @@ constexpr std::int64_t mod_numbers(std::int64_t a, std::int64_t b) {
 
 }  // namespace detail
 
-/// An extent. Outside a trace it is a number. Inside one it may be symbolic: arithmetic on it stays so; a comparison that
-/// follows from what is known of the sizes is decided, another one is answered as the traced call has it and becomes a
-/// guard; converting it to an integer specialises the trace to that number.
+/// An extent. Outside a trace it is a number. Inside a trace it may be symbolic, and arithmetic keeps it symbolic. A
+/// comparison is decided by the known facts about sizes if possible. Otherwise it gets the traced call's answer, and becomes
+/// a guard. Converting a symbolic extent to an integer specialises the trace to that number.
 struct dim {
-  /// The number, or the mark of a symbolic size: the numbers from first_mark on that have its four highest bits, where
-  /// nobody's extents and no type's limits are.
+  /// The number, or the mark of a symbolic size. Marks are the numbers from first_mark on that share its four highest bits;
+  /// no extents and no limits of types are there.
   std::int64_t bits = 0;
   static constexpr std::int64_t first_mark = detail::symbolic_bits * (std::int64_t{1} << 60);
 
@@ -148,10 +148,10 @@ struct dim {
 static_assert(sizeof(dim) == sizeof(std::int64_t));
 
 namespace detail {
-/// An extent that the program reads at a place.
+/// An extent that the program reads at a line.
 inline dim read_at(dim e, location where) { return e.is_symbolic() ? size_read_at(e, where) : e; }
 
-/// Extents that are numbers, as such.
+/// An array of extents that are numbers, as integers.
 inline const std::int64_t* as_numbers(const dim* extents) { return reinterpret_cast<const std::int64_t*>(extents); }
 }  // namespace detail
 

@@ -21,7 +21,7 @@ struct f16 {
     const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
     const std::uint32_t magnitude = bits & 0x7fffu;
     if (magnitude >= 0x7c00u) return std::bit_cast<float>(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
-    // 2^112 restores the exponent bias, for subnormals as well.
+    // 2^112 restores the exponent bias, also for subnormals.
     const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
     return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(scaled));
   }

@@ -9,8 +9,8 @@ namespace sinter {
 
 namespace detail {
 
-/// A float as a sign, `7 - Mantissa` bits of exponent and `Mantissa` bits, rounded to nearest even; `Past` and above for what is
-/// larger than the largest number, `Nan` for a NaN.
+/// A float as a sign, `7 - Mantissa` bits of exponent and `Mantissa` bits, rounded to nearest even. `Past` and above stand
+/// for numbers beyond the largest, `Nan` for a NaN.
 template <int Mantissa, std::uint32_t Past, std::uint32_t Nan>
 constexpr std::uint8_t round_to_byte(float x) {
   constexpr int dropped = 23 - Mantissa, bias = (1 << (6 - Mantissa)) - 1;
@@ -19,7 +19,7 @@ constexpr std::uint8_t round_to_byte(float x) {
   if (a > 0x7f800000u) return static_cast<std::uint8_t>(sign | Nan);
   std::uint32_t r = 0;
   if (a < normal) {
-    // The float beside which the last bit of a subnormal is the last bit: rounding is that of the addition.
+    // A float whose last bit has the weight of a subnormal's last bit, so that the addition rounds correctly.
     constexpr std::uint32_t aligned = static_cast<std::uint32_t>(127 - bias + 1 + dropped) << 23;
     r = std::bit_cast<std::uint32_t>(std::bit_cast<float>(a) + std::bit_cast<float>(aligned)) - aligned;
   } else {

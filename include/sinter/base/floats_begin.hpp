@@ -1,5 +1,5 @@
-// base/floats_begin.hpp: from here to floats_end.hpp arithmetic is IEEE 754's, whatever flags (-ffast-math, -Ofast, -march=native) the
-// program is compiled with. sinter.hpp and engine.cpp include all else between the two.
+// base/floats_begin.hpp: begins a region, up to floats_end.hpp, with IEEE 754 arithmetic whatever flags the program is
+// compiled with (-ffast-math, -Ofast, -march=native). sinter.hpp and engine.cpp include all other headers inside it.
 
 #if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16
 #error \
@@ -17,7 +17,7 @@ static_assert(0.1 != 0.1f,
 #pragma clang fp contract(off)
 #elif defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__FAST_MATH__) || __FINITE_MATH_ONLY__ || \
     defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || defined(__NO_SIGNED_ZEROS__)
-// g++ inlines no function of this region into others: what is the program's own stays outside.
+// g++ does not inline functions of this region into others, so the program's own headers stay outside.
 #include "engine_begin.hpp"
 #include "engine_end.hpp"
 #define SINTER_FLOATS_PUSHED

@@ -1,4 +1,4 @@
-// base/floats_end.hpp: ends what floats_begin.hpp begins.
+// base/floats_end.hpp: ends the region of floats_begin.hpp.
 #if defined(__clang__)
 #pragma float_control(pop)
 #elif defined(SINTER_FLOATS_PUSHED)

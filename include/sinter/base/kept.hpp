@@ -1,4 +1,4 @@
-// base/kept.hpp: names that outlive the library whose text they are.
+// base/kept.hpp: names that outlive the library that contains their text.
 #pragma once
 
 #include <atomic>
@@ -9,14 +9,14 @@
 
 namespace sinter::detail {
 
-/// Text of the engine's own that is equal to `text`; for null null. Equal texts give one address, which stays for good.
+/// The engine's own copy of a text, which is permanent; null for null. Equal texts give one address.
 SINTER_API const char* kept(const char* text);
 
-/// The place in such names: graphs, programs and reports outlive a library that was called while they were made, and its text.
+/// The location with permanent names: graphs, programs and reports outlive a library that was called while they were made.
 inline location kept(location at) { return {kept(at.file), at.line, kept(at.op)}; }
 
-/// kept() of texts that mostly are the one before: then no lock is taken. Texts are compared, since a library may lie where one
-/// lay that is gone. Thread-safe.
+/// kept() for texts that are mostly the previous one: then it takes no lock. Texts are compared, because a library may be
+/// loaded where another one was. Thread-safe.
 class last_kept {
  public:
   const char* operator()(const char* text) {

@@ -1,4 +1,5 @@
-// base/local_list.hpp: a list that lives in a scope: on the stack, or, if long, in memory that its thread keeps for such lists.
+// base/local_list.hpp: a list that lives in a scope: on the stack, or, if long, in memory that its thread reserves for such
+// lists.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +11,14 @@
 
 namespace sinter::detail {
 
-/// Memory of the calling thread, to be given back by it; best the last taken first, as it then serves again at once. Once all
-/// is given back the thread keeps as much as it ever had at a time, so that the next lists allocate nothing. `bytes` is a
-/// multiple of 16, the alignment.
+/// Memory of the calling thread, which must give it back. Giving back the last block first lets it serve again at once. When
+/// all is given back, the thread keeps as much as its peak, so that the next lists allocate nothing. `bytes` is a multiple of
+/// 16, the alignment.
 SINTER_API void* take_local(std::size_t bytes);
 SINTER_API void give_local(void* at, std::size_t bytes) noexcept;
 
-/// n elements; up to Few are on the stack. What needs no destructor is not initialised: it is written before it is read.
+/// n elements, of which up to Few are on the stack. Types without a destructor are not initialised: elements are written
+/// before they are read.
 template <class T, std::size_t Few>
 class local_list {
   static_assert(alignof(T) <= 16 && std::is_nothrow_default_constructible_v<T>);

@@ -14,7 +14,7 @@
 
 namespace sinter::logs {
 
-/// Text without control characters, which are written as in C++; of those of `kept` as they are.
+/// Text with control characters escaped as in C++, except the characters in `kept`.
 inline std::string printable(std::string_view s, std::string_view kept = {}) {
   constexpr const char* digits = "0123456789abcdef";
   std::string out;
@@ -31,11 +31,11 @@ inline std::string printable(std::string_view s, std::string_view kept = {}) {
 }
 
 namespace detail {
-/// Whether a status stands behind the cursor of the terminal; changed with stderr locked.
+/// Whether a status is shown on the terminal; changed while stderr is locked.
 inline std::atomic<bool> status_shown{false};
 inline constexpr const char* erase_status = "\033[K";
 
-/// Writes to stderr, with nothing of other threads between.
+/// Writes to stderr without interleaving with other threads.
 template <class F>
 void write_locked(F&& make_line) {
   const sinter::detail::no_size_signal quiet;
@@ -47,10 +47,10 @@ void write_locked(F&& make_line) {
 }
 }  // namespace detail
 
-/// Shows a status behind what the terminal that stderr is has on its line, as far as there is room; what is printed next takes
-/// its place. An empty one takes it away.
+/// Shows a status on the current line of the terminal that stderr is, as far as it fits. The next print replaces it. An empty
+/// status removes it.
 inline void show_status(const std::string& text) {
-  // The cursor comes back to where it was, and nothing wraps.
+  // The cursor returns to its place, and the line does not wrap.
   const std::string line = detail::erase_status + (text.empty() ? text : "\0337\033[?7l" + text + "\033[?7h\0338");
   detail::write_locked([&]() -> std::string_view {
     if (!detail::status_shown.exchange(!text.empty()) && text.empty()) return {};
@@ -77,12 +77,12 @@ inline void warn_once(const std::string& text, const std::string& cause) {
 }
 inline void warn_once(const std::string& text) { warn_once(text, text); }
 
-/// What SINTER_LOGS may list, and "all".
+/// The channels that SINTER_LOGS may list, besides "all".
 inline constexpr std::string_view channels[] = {"guards", "recompiles",  "graph_breaks", "graph", "rewrite",
                                                 "fusion", "output_code", "cache",        "perf"};
 
 namespace detail {
-/// Warns of a word that is no channel.
+/// Warns about an unknown channel.
 inline void check_word(std::string_view word) {
   std::string known;
   for (const auto channel : channels) {
@@ -94,7 +94,7 @@ inline void check_word(std::string_view word) {
 }
 }  // namespace detail
 
-/// True when SINTER_LOGS lists `channel` or "all". Read at each call: no hit's path logs.
+/// True when SINTER_LOGS lists `channel` or "all". It is read at each call, because no fast path logs.
 inline bool enabled(std::string_view channel) {
   const char* set = std::getenv("SINTER_LOGS");
   if (!set) return false;
@@ -109,7 +109,7 @@ inline bool enabled(std::string_view channel) {
   return found;
 }
 
-/// Prints make_text() when the channel is enabled; it is called only then.
+/// Prints make_text() when the channel is enabled; otherwise it is not called.
 template <class F>
 void to(std::string_view channel, F&& make_text) {
   if (enabled(channel)) write(channel, make_text());

@@ -1,4 +1,5 @@
-// base/readers.hpp: who reads a structure that another thread replaces: what is retired is freed when nobody can see it.
+// base/readers.hpp: the readers of a structure that another thread replaces: retired parts are freed once no reader can see
+// them.
 #pragma once
 
 #include <atomic>
@@ -10,7 +11,7 @@
 namespace sinter {
 
 /// Readers enter, load the structure's address, and leave; they never wait. One writer at a time unlinks, retires and
-/// collects. Two counts, of readers that came before and after the last turn, tell what nobody can see any more.
+/// collects. Two counts, of readers before and after the last turn, show which parts no reader can see.
 class readers {
  public:
   using count = std::atomic<long>;
@@ -23,7 +24,7 @@ class readers {
     for (auto& free : after_) free();
   }
 
-  /// The count to decrement when leaving.
+  /// The count that the reader decrements when it leaves.
   count& enter() {
     slot& mine = slots_[place()];
     for (;;) {
@@ -35,14 +36,14 @@ class readers {
     }
   }
 
-  /// `free` runs once nobody reads what was unlinked before this. Writers only.
+  /// Runs `free` once no reader sees a part that was unlinked before this call. Writers only.
   void retire(std::function<void()> free) {
     after_.push_back(std::move(free));
     collect();
     collect();
   }
 
-  /// Frees what it can. Writers only.
+  /// Frees all parts that no reader can see. Writers only.
   void collect() {
     const unsigned other = (turn_.load() + 1) & 1;
     for (const slot& s : slots_)
@@ -53,7 +54,7 @@ class readers {
     turn_.fetch_add(1);
   }
 
-  /// How much waits for readers.
+  /// The number of parts that wait for readers.
   std::size_t retired() const { return before_.size() + after_.size(); }
 
  private:

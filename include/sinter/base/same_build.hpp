@@ -1,11 +1,12 @@
-// base/same_build.hpp: a name that a file of the program and the engine agree on when they are built alike: else the link fails, with it.
+// base/same_build.hpp: a symbol on which a program's files and the engine agree if they are built alike; otherwise the link
+// fails, and names it.
 #pragma once
 
 #include <cstddef>
 
 #include "config.hpp"
 
-// What decides how the standard library's classes, which cross the seam, lie in memory.
+// The settings that change the memory layout of standard classes that cross the seam.
 #if defined(_GLIBCXX_DEBUG)
 #define SINTER_BUILD_DEBUG with_GLIBCXX_DEBUG
 #else
@@ -41,7 +42,7 @@
 extern "C" [[gnu::visibility("default")]] const char SINTER_BUILD;  ///< engine.cpp defines it
 
 namespace sinter::detail {
-/// Nobody reads it; the file refers to the name, whatever is optimised.
+/// Never read: it makes the file refer to the symbol at every level of optimisation.
 __attribute__((SINTER_RETAINED)) static const char* const same_build = &SINTER_BUILD;
 }  // namespace sinter::detail
 

@@ -1,5 +1,5 @@
-// base/series.hpp: the engine's std::vector: what moves elements is compiled once and out of line, so that a program that
-// includes the whole engine compiles soon.
+// base/series.hpp: the engine's std::vector. The code that moves elements is compiled once and out of line, so that a program
+// that includes the whole engine compiles quickly.
 #pragma once
 
 #include <algorithm>
@@ -18,13 +18,13 @@
 
 namespace sinter {
 
-/// How many elements a series holds without memory of its own: operands, axes and extents are few.
+/// The number of elements that a series holds in place; operands, axes and extents are few.
 template <class T>
 inline constexpr std::size_t held_within = 0;
 template <class T>
 requires(std::is_arithmetic_v<T> || std::is_pointer_v<T>) inline constexpr std::size_t held_within<T> = 32 / sizeof(T);
 
-/// Its members mean what std::vector's mean, but that moving a short one moves its elements. T moves without throwing.
+/// Its members mean the same as std::vector's, but moving a short series moves its elements. T moves without throwing.
 template <class T>
 class series {
  public:
@@ -36,7 +36,7 @@ class series {
   using size_type = std::size_t;
   using difference_type = std::ptrdiff_t;
 
-  series() {}  // NOLINT(modernize-use-equals-default): constant ones may be made
+  series() {}  // constant ones may be constructed
   SINTER_COLD explicit series(std::size_t n) { resize(n); }
   SINTER_COLD series(std::size_t n, const T& x) { resize(n, x); }
   SINTER_COLD series(std::initializer_list<T> xs) { append(xs.begin(), xs.size()); }
@@ -78,7 +78,7 @@ class series {
   bool empty() const { return size_ == 0; }
   T& operator[](std::size_t i) & { return data_[i]; }
   const T& operator[](std::size_t i) const& { return data_[i]; }
-  // By value: in `for (auto& k : f.explain().specialisations[0].kernels)` what the loop holds outlives the series.
+  // By value: in `for (auto& k : f.explain().specialisations[0].kernels)` the value outlives the series.
   T operator[](std::size_t i) && { return std::move(data_[i]); }
   SINTER_COLD const T& at(std::size_t i) const {
     if (i >= size_) throw std::out_of_range("sinter::series::at");
@@ -175,7 +175,7 @@ class series {
     return true;
   }
 
-  /// Removes what `drop` accepts; how many those were.
+  /// Removes the elements that `drop` accepts, and returns their number.
   template <class F>
   SINTER_COLD friend std::size_t erase_if(series& x, F&& drop) {
     T* to = x.begin();
@@ -196,12 +196,12 @@ class series {
     if constexpr (few > 0) return data_ == few_.elements;
     else return data_ == nullptr;
   }
-  /// Leaves no element, and members that take() sets anew.
+  /// Destroys all elements; take() then sets the members anew.
   void release() {
     if constexpr (!std::is_trivially_destructible_v<T>) clear();
     if (!within()) ::operator delete(data_);
   }
-  /// What x has, which is empty afterwards; *this holds nothing.
+  /// Takes the elements of x, which becomes empty; *this must hold none.
   void take(series& x) noexcept {
     size_ = std::exchange(x.size_, 0);
     if constexpr (few > 0) {
@@ -225,7 +225,7 @@ class series {
 
   struct no_room {};
   union some_room {
-    some_room() {}  // NOLINT(modernize-use-equals-default): no element is made
+    some_room() {}  // no element is constructed
     T elements[few > 0 ? few : 1];
   };
   [[no_unique_address]] std::conditional_t<(few > 0), some_room, no_room> few_;

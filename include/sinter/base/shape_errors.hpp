@@ -1,4 +1,4 @@
-// base/shape_errors.hpp: the errors about shapes; out of line, since every program that includes sinter refers to them.
+// base/shape_errors.hpp: the errors about shapes; out of line, because every program that includes sinter refers to them.
 #pragma once
 
 #include <cstddef>
@@ -18,30 +18,30 @@ namespace sinter::detail {
 [[noreturn]] SINTER_API void fail_axis(const char* op, int axis, int rank, location at);
 [[noreturn]] SINTER_API void fail_one_element(const char* op, const dims& extents, location at);
 [[noreturn]] SINTER_API void fail_index(const dims& index, const dims& extents, location at);
-/// system_error: the system has no memory for so many bytes.
+/// system_error: the system has no memory for this number of bytes.
 [[noreturn]] SINTER_API void fail_memory(const char* op, const dims& extents, std::size_t bytes, location at);
 [[noreturn]] SINTER_API void fail_broadcast(const char* op, const dims* shapes, int count, location at);
 [[noreturn]] SINTER_API void fail_traced(const char* op, location at);
-/// Why a traced tensor is no value here.
+/// The reason why a traced tensor has no value here.
 enum class out_of_trace { another, ended, thread, untraced };
 [[noreturn]] SINTER_API void fail_out_of_trace(out_of_trace why, location at);
-/// To be added to a complaint about shapes, one of which may be a tensor's that nothing was assigned to; mostly empty.
+/// An addition to an error about shapes, in case a shape belongs to a tensor without an assigned value; mostly empty.
 SINTER_API std::string hint_unassigned(const dims* shapes, int count);
 /// "donated to the call at FILE:LINE, …".
 SINTER_API std::string text_of_donation(location call);
-/// Of a handle to nothing, which the call at `donated` took if that has a line.
+/// The error for an empty handle; names the call at `donated` that took it, if that has a line.
 [[noreturn]] SINTER_API void fail_undefined(const char* op, location at, location donated = {});
 
-/// Two operands, each of a shape and on a device, that must be on one.
+/// The error for two operands on different devices.
 [[noreturn]] SINTER_API void fail_devices(const char* op, const dims& a, device a_where, const dims& b, device b_where,
                                           location at);
-/// A tensor of a GPU where the host would have to read or write elements.
+/// The error for a tensor on a GPU whose elements the host would have to read or write.
 [[noreturn]] SINTER_API void fail_on_gpu(const char* op, const dims& extents, device where, location at);
 
-/// user_error: tensors move between devices before a trace, not in it.
+/// user_error: move tensors between devices before a trace, not inside it.
 [[noreturn]] SINTER_API void fail_moved_while_traced(location at);
 
-/// The number of elements; user_error for a negative extent, or when the bytes do not fit a pointer.
+/// The number of elements; user_error for a negative extent, or if the bytes exceed the address space.
 SINTER_API dim checked_numel(const char* op, const dims& extents, std::size_t element, location at);
 
 }  // namespace sinter::detail

@@ -1,4 +1,4 @@
-// base/size_signal.hpp: writing where the process has a limit on the size of files.
+// base/size_signal.hpp: writes files under a limit on file sizes.
 #pragma once
 
 #include <signal.h>
@@ -8,7 +8,7 @@
 
 namespace sinter::detail {
 
-/// Holds back SIGXFSZ on this thread: a file size limit is then an error of write() and not the end of the program.
+/// Blocks SIGXFSZ on this thread, so that a file size limit is an error of write() and does not end the program.
 class no_size_signal {
  public:
   no_size_signal() {

@@ -1,4 +1,4 @@
-// base/sorted.hpp: the engine's std::map and std::set: series kept sorted. What they refer to moves when they grow.
+// base/sorted.hpp: the engine's std::map and std::set, as sorted series. References to elements are invalid after growth.
 #pragma once
 
 #include <initializer_list>
@@ -34,7 +34,7 @@ class sorted_set {
   bool contains(const K& key) const { return has(place(key), key); }
   std::size_t count(const K& key) const { return contains(key); }
 
-  /// Where the key is, and whether it is new.
+  /// The place of the key, and whether it is new.
   SINTER_COLD std::pair<const K*, bool> insert(K key) {
     const K* const at = place(key);
     if (has(at, key)) return {at, false};
@@ -114,9 +114,9 @@ class sorted_map {
     if (found == end()) throw std::out_of_range("sinter::sorted_map::at");
     return found->second;
   }
-  /// The key's value; a new one when there is none.
+  /// The key's value; a new value if there is none.
   SINTER_COLD V& operator[](const K& key) { return emplace(key, V()).first->second; }
-  /// Where the key is, and whether it is new; a value that is there stays.
+  /// The place of the key, and whether it is new; an existing value stays.
   SINTER_COLD std::pair<entry*, bool> emplace(K key, V value) {
     const entry* const at = place(key);
     if (has(at, key)) return {const_cast<entry*>(at), false};

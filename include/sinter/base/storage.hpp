@@ -1,4 +1,4 @@
-// base/storage.hpp: a reference-counted block of bytes; what tensors share and kernels read.
+// base/storage.hpp: a reference-counted block of bytes, which tensors share and kernels read.
 #pragma once
 
 #include <atomic>
@@ -10,8 +10,8 @@
 namespace sinter {
 
 namespace detail {
-/// What a reference counts of those of engine::capture_list, with which kernels hold what they have captured: the
-/// bits below count all others.
+/// The count of a reference in an engine::capture_list, by which kernels hold their captures. The lower bits count all other
+/// references.
 inline constexpr long kept_reference = 1L << 32;
 
 struct block {
@@ -22,7 +22,7 @@ struct block {
   void (*release)(block*) noexcept = nullptr;
   void* context = nullptr;
   device where;
-  /// Waits for elements that are still being copied here, and throws what failed; null once they have arrived.
+  /// Waits for elements that are being copied to this block, and throws an error of the copy; null once they have arrived.
   std::atomic<void (*)(block*)> arrive{nullptr};
 };
 }  // namespace detail
@@ -46,9 +46,9 @@ class storage {
 
   void* data() const noexcept { return block_ ? block_->data : nullptr; }
   std::size_t bytes() const noexcept { return block_ ? block_->bytes : 0; }
-  /// The device whose memory it is; a handle to nothing is the host's.
+  /// The device of the memory; the host for an empty handle.
   device where() const noexcept { return block_ ? block_->where : device{}; }
-  /// To be called before elements in host memory are touched: waits where a copy to them is on its way.
+  /// Must be called before elements in host memory are accessed: waits for a pending copy to them.
   void settle() const {
     if (block_)
       if (auto* const wait = block_->arrive.load(std::memory_order_acquire)) [[unlikely]]
@@ -58,7 +58,7 @@ class storage {
   /// True when this handle is the only one.
   bool unique() const noexcept { return block_ && block_->references.load(std::memory_order_acquire) == 1; }
   bool operator==(const storage& other) const noexcept { return block_ == other.block_; }
-  /// For the allocator that made the block.
+  /// The block, for the allocator that made it.
   detail::block* get() const noexcept { return block_; }
 
  private:

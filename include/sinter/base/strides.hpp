@@ -1,11 +1,11 @@
-// base/strides.hpp: where elements lie in memory.
+// base/strides.hpp: the places of elements in memory.
 #pragma once
 
 #include <type_traits>
 
 namespace sinter::detail {
 
-/// Row-major strides, in elements, of a list of extents; the same kind of list.
+/// Row-major strides, in elements, for a list of extents; a list of the same type.
 template <class List>
 constexpr List row_major_strides(const List& extents) {
   List strides = extents;

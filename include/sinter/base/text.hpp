@@ -10,10 +10,10 @@
 
 namespace sinter::text {
 
-/// Shortest decimal that reads back as the same number; "inf", "-inf" and "nan" for the others.
+/// The shortest decimal that reads back as the same number; otherwise "inf", "-inf" or "nan".
 SINTER_API std::string number(double x);
 SINTER_API std::string number(float x);
-/// x with at most `digits` digits behind the point, no zeros at their end; with an exponent below 1e-4 and from 1e8 on.
+/// x with at most `digits` digits after the point and no trailing zeros; with an exponent below 1e-4 and from 1e8 on.
 SINTER_API std::string rounded(double x, int digits);
 
 /// f(item) of every item, separated by `separator`.

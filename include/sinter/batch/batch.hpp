@@ -1,4 +1,4 @@
-// batch/batch.hpp: what a graph computes for each of many lanes, graph -> bigger graph. Lanes are axis 0 of what varies.
+// batch/batch.hpp: the graph of one lane -> the graph of many lanes, which are axis 0 of values that vary.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace sinter::engine::batch {
 
 namespace detail {
 
-/// One graph of a lane on its way into that of all.
+/// Pushes the graph of one lane on the graph of all lanes.
 class part_pusher {
  public:
   part_pusher(const lanes_site& s, const ir::graph& part, const lane_values& inputs)
@@ -48,7 +48,7 @@ class part_pusher {
     moved_[id] = {varies ? batched(site) : same(site), varies};
   }
 
-  /// A node that all lanes share.
+  /// A node shared by all lanes.
   value same(const ir::ops::lane_site& s) const {
     if (is_mark(s.n)) return {s_.g, s_.g.mark(s.in(0).id()), s.n.where};
     series<ir::node_id> in;
@@ -59,7 +59,7 @@ class part_pusher {
     if (is_mark(s.n)) return {s_.g, s_.g.mark(s.in(0).id()), s.n.where};
     return ir::is_pointwise(s.n.code) ? s.push(s.n.attr) : ir::ops::record_of(s.n.code).batch(s);
   }
-  /// Marks of a lane's graph are not those of the other, though their numbers may be the same.
+  /// Marks of a lane's graph are not marks of the other graph, although their numbers may be equal.
   static bool is_mark(const ir::node& n) { return n.code == ir::op::identity && !n.attr.ints.empty(); }
 
   const lanes_site& s_;

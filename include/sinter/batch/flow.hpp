@@ -1,4 +1,4 @@
-// batch/flow.hpp: which values of a lane's graph differ from lane to lane.
+// batch/flow.hpp: the values of a lane's graph that differ between lanes.
 #pragma once
 
 #include "../base/sorted.hpp"
@@ -6,7 +6,7 @@
 
 namespace sinter::engine::batch {
 
-/// For each node of `part` whether it varies, where `inputs` says so of the inputs.
+/// For each node of `part`, whether it varies, given `inputs` for the inputs.
 inline series<char> flow(const ir::graph& part, const series<char>& inputs);
 
 namespace detail {
@@ -29,7 +29,7 @@ inline series<char> flow_of_cond(const ir::opaque& step, const series<char>& ope
   return out;
 }
 
-/// Of the carried values, then of the stacks: what a step makes vary does so from the start.
+/// For the carried values, then the stacks: a value that a step makes vary varies from the start.
 inline series<char> flow_of_loop(const ir::opaque& step, const series<char>& operands) {
   series<char> inputs{0};
   inputs.insert(inputs.end(), operands.begin(), operands.end());
@@ -46,7 +46,7 @@ inline series<char> flow_of_loop(const ir::opaque& step, const series<char>& ope
   }
 }
 
-/// Where lanes end at different steps, all that steps change varies.
+/// If lanes end at different steps, all values that steps change vary.
 inline series<char> flow_of_while(const ir::opaque& step, series<char> inputs) {
   const ir::graph& body = step.parts[1];
   for (bool grows = true; grows;) {
@@ -65,7 +65,7 @@ inline series<char> flow_of_while(const ir::opaque& step, series<char> inputs) {
 
 }  // namespace detail
 
-/// Which results of an opaque node vary.
+/// The results of an opaque node that vary.
 inline series<char> flow(const ir::opaque& step, const series<char>& operands) {
   switch (step.kind) {
     case ir::opaque_kind::cond:
@@ -75,7 +75,7 @@ inline series<char> flow(const ir::opaque& step, const series<char>& operands) {
     case ir::opaque_kind::while_loop:
       return detail::flow_of_while(step, operands);
     case ir::opaque_kind::call:
-      // A rule has the cotangents of all results of a lane, or of none.
+      // A rule receives the cotangents of all results of a lane, or of none.
       if (!step.function) return detail::outputs_of(step.parts[0], operands);
       break;
     case ir::opaque_kind::custom:

@@ -1,4 +1,4 @@
-// batch/opaque.hpp: branches, loops and custom ops of lanes: opaque nodes of all lanes.
+// batch/opaque.hpp: branches, loops and custom ops of lanes, as opaque nodes of all lanes.
 #pragma once
 
 #include <algorithm>
@@ -19,12 +19,12 @@ using lane_values = series<lane_value>;
 struct lanes_site {
   ir::graph& g;
   ir::dim lanes;
-  /// Which lanes are computed for their results: those whose branch is taken, and that a loop has not left. Empty: all. Only a
-  /// while_loop asks, which might not end for others.
+  /// The lanes whose results count: those whose branch is taken, and that have not left a loop. Empty for all. Only a
+  /// while_loop uses it, because other lanes might not end.
   value active = {};
 };
 
-/// Refuses extents of one lane that have no room for the lanes.
+/// Refuses extents of one lane that leave no axis for the lanes.
 inline void check_rank(const ir::shape& extents, location where) {
   if (extents.size() >= static_cast<std::size_t>(max_rank))
     fail("vmap",
@@ -34,7 +34,7 @@ inline void check_rank(const ir::shape& extents, location where) {
          where);
 }
 
-/// Pushes what `part` computes of its inputs, and gives its outputs. (batch.hpp)
+/// Pushes `part` on its inputs, and returns its outputs. (batch.hpp)
 SINTER_API lane_values push_part(const lanes_site& s, const ir::graph& part, const lane_values& inputs);
 
 namespace detail {
@@ -46,25 +46,25 @@ inline lane_value varying_if(const lanes_site& s, bool varies, const lane_value&
   return varies ? lane_value{over(s, v), true} : v;
 }
 
-/// One bool a lane, as large as x.
+/// One bool for each lane, with x's extents.
 inline value as_large(const value& each, const value& x) {
   ir::shape narrow(x.extents().size(), 1);
   narrow[0] = each.extents()[0];
   return broadcast(reshape(each, std::move(narrow)), x.extents());
 }
 
-/// x with its first two axes in turn.
+/// x with its first two axes exchanged.
 inline value turned(const value& x) { return permute(x, ir::ops::moved_axes(x.rank(), 1, 2, 0)); }
 
 inline value any_of(const value& each) { return reduce(each, ir::op::bit_or, {0}); }
 
-/// An opaque node of one lane, and its operands for all.
+/// An opaque node of one lane, and its operands for all lanes.
 struct lane_step {
   const lanes_site& around;
   const ir::node& n;
   const ir::opaque& step;
   lane_values operands;
-  series<char> results;  ///< which vary
+  series<char> results;  ///< the results that vary
 
   lane_step(const lanes_site& s, const ir::node& node, lane_values in)
       : around(s), n(node), step(*node.attr.step), operands(std::move(in)) {
@@ -75,7 +75,7 @@ struct lane_step {
   bool varies() const {
     return std::any_of(operands.begin(), operands.end(), [](const lane_value& o) { return o.varies; });
   }
-  /// The node that all lanes share.
+  /// The node shared by all lanes.
   lane_values push_same() const {
     series<ir::node_id> in;
     for (const auto& o : operands) in.push_back(o.x.id());
@@ -84,7 +84,7 @@ struct lane_step {
       out.push_back({value(around.g, id, n.where), false});
     return out;
   }
-  /// Pushes the node for all lanes; its results as they come.
+  /// Pushes the node for all lanes, and returns its results.
   lane_values push(ir::opaque made, series<ir::node_id> in) const {
     lane_values out;
     const auto pushed = ir::push_opaque(around.g, ir::seal(std::move(made)), std::move(in), n.where);
@@ -100,14 +100,14 @@ class part_of_lanes {
   part_of_lanes(const lane_step& s, series<ir::node_id>& in) : s_(s), in_(in), site_{g_, s.around.lanes} {}
 
   lane_value input(const lane_value& v) { return {add(v.x, v.x.extents()), v.varies}; }
-  /// What is read slice by slice, its steps as axis 0.
+  /// A sliced operand, with its steps as axis 0.
   lane_value slice(const lane_value& v) {
     const value steps = v.varies ? turned(v.x) : v.x;
     return {add(steps, ir::shape(steps.extents().begin() + 1, steps.extents().end())), v.varies};
   }
   /// The step's index.
   lane_value index() { return {value(g_, g_.add_input(dtype::i64, {}, s_.n.where), s_.n.where), false}; }
-  /// An operand that says which lanes are computed, if there is such. After all others.
+  /// An operand that selects the lanes whose results count, if there is one. After all other operands.
   void take_active() {
     if (s_.around.active) site_.active = input({s_.around.active, true}).x;
   }
@@ -130,7 +130,7 @@ class part_of_lanes {
   lanes_site site_;
 };
 
-/// Both branches, and of each lane the results of the one that it takes.
+/// Both branches, and for each lane the results of the branch that it takes.
 inline lane_values both_branches(const lane_step& s) {
   const value& predicate = s.operands[0].x;
   const lane_values inputs(s.operands.begin() + 1, s.operands.end());
@@ -192,8 +192,8 @@ inline lane_values push_loop(const lane_step& s) {
   return out;
 }
 
-/// A while_loop of all lanes, as long as one goes on. Where that is one answer for all, it is asked as before; else a bool
-/// of each lane is carried behind the carried values, and those of a lane that has ended stay.
+/// A while_loop of all lanes, which runs as long as one lane continues. If the test is shared by all lanes, it stays as it
+/// is. Otherwise a bool for each lane is carried after the carried values, and the values of an ended lane stay.
 class while_of_lanes {
  public:
   explicit while_of_lanes(const lane_step& s) : s_(s) {
@@ -218,7 +218,7 @@ class while_of_lanes {
   }
 
  private:
-  /// What goes into a part, in the order of operands: the carried values, which lanes go on, constants.
+  /// The inputs of a part, in the order of operands: the carried values, the lanes that continue, constants.
   lane_values enter(part_of_lanes& b, value& going) {
     in_ = {};
     lane_values inputs;
@@ -229,7 +229,7 @@ class while_of_lanes {
     else b.take_active();
     return inputs;
   }
-  /// Which lanes go on from these values, of those that are computed.
+  /// The lanes that continue with these values, among those that count.
   value go_on(const lanes_site& s, const lane_values& values) const {
     const value going = over(s, push_part(s, s_.step.parts[0], values)[0]);
     return s.active ? bit_and(s.active, going) : going;
@@ -265,11 +265,11 @@ class while_of_lanes {
   const lane_step& s_;
   bool each_ends_ = false;
   lane_values start_;
-  value going_;  ///< which lanes take a first step
+  value going_;  ///< the lanes that take a first step
   series<ir::node_id> in_;
 };
 
-/// The user's rule; without one a loop over the lanes.
+/// Applies the user's rule; without one, loops over the lanes.
 inline lane_values push_custom(const lane_step& s) {
   if (s.step.function->batch) {
     series<ir::node_id> all;
@@ -301,14 +301,15 @@ inline lane_values push_custom(const lane_step& s) {
   return s.push(std::move(made), std::move(in));
 }
 
-/// A rule of one lane as one of all: the inputs of `lane` are operands, results, then what moves; which of them vary.
+/// A rule of one lane as a rule of all lanes. The inputs of `lane` are operands, results, then the moving values; `varies`
+/// tells which of them vary.
 struct lane_rule {
   std::shared_ptr<const ir::foreign> of;
   series<char> operands;
   std::size_t results = 0;
-  std::size_t own = 0;  ///< operands that the rule is about
-  bool active = false;  ///< behind the operands stands which lanes are computed
-  bool some = false;    ///< some operand, and so results and what moves
+  std::size_t own = 0;  ///< number of operands that the rule concerns
+  bool active = false;  ///< the lanes that count follow the operands
+  bool some = false;    ///< some operand varies, and so do results and moving values
   ir::dim lanes;
   location where;
 
@@ -324,7 +325,7 @@ struct lane_rule {
     }
     return push_part({g, lanes, computed}, lane, inputs);
   }
-  /// What lanes share receives the sum of what each gives it.
+  /// A value shared by lanes receives the sum of their cotangents.
   ir::graph pull() const {
     const ir::graph lane = of->pull();
     series<char> varies = operands;
@@ -369,7 +370,7 @@ inline std::shared_ptr<const ir::foreign> rules_of_lanes(const lane_step& s) {
   return out;
 }
 
-/// A call whose part, and rules, are those of all lanes.
+/// A call whose part and rules are for all lanes.
 inline lane_values push_call(const lane_step& s) {
   ir::opaque made;
   made.kind = s.step.kind;

@@ -1,4 +1,4 @@
-// batch/push_lanes.hpp: lanes in a trace: what the seam declares.
+// batch/push_lanes.hpp: lanes in a trace: the definitions for the seam.
 #pragma once
 
 #include "../engine/engine.hpp"
@@ -8,8 +8,8 @@ namespace sinter::engine {
 
 namespace batch {
 
-/// Pushes on g what `lane` computes for each of `lanes` lanes. operands: for its inputs, in order; those that vary have the
-/// lanes as axis 0, and so have the results that vary.
+/// Pushes `lane` on g for each of `lanes` lanes. `operands` are for its inputs, in order; varying ones have the lanes as axis
+/// 0, and so do the results that vary.
 inline lanes_result push_lanes(ir::graph& g, const ir::graph& lane, const series<ir::node_id>& operands,
                                std::span<const char> varies, const ir::dim& lanes, location where) {
   lane_values inputs;

@@ -1,4 +1,4 @@
-// complex/factories.hpp: complex tensors of nothing, of one value, of numbers of the host.
+// complex/factories.hpp: makes complex tensors of zeros, of one value, and from numbers of the host.
 #pragma once
 
 #include <cstddef>
@@ -48,8 +48,8 @@ requires(detail::is_std_complex<Z>&& detail::extents_then_device<I...>) auto one
   return detail::complex_filled<Z>("ones", 1, first, rest...);
 }
 
-/// A copy of a contiguous range of the host in row-major order: `from_span(v, 3, 4)`, `from_span(v)` of rank 1.
-/// user_error when the sizes differ.
+/// A copy of a contiguous range of the host in row-major order: `from_span(v, 3, 4)`, or `from_span(v)` of rank 1. user_error
+/// when the sizes differ.
 template <class Range, class... I>
 requires(detail::is_std_complex<detail::range_element<Range>>&& detail::extents_then_device<I...>) auto from_span(
     const Range& range, detail::extent_here first, I... rest) {

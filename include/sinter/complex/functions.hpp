@@ -1,4 +1,4 @@
-// complex/functions.hpp: arithmetic and functions of complex numbers, in terms of their parts.
+// complex/functions.hpp: arithmetic and functions of complex numbers, computed by their parts.
 #pragma once
 
 #include <complex>
@@ -15,7 +15,7 @@ namespace detail {
 template <class A, class B>
 concept some_complex = complex_operand<A> && complex_operand<B> &&(complex_tensor<A> || complex_tensor<B>);
 
-/// f of both parts: a complex tensor.
+/// The complex tensor of f(real part) and f(imaginary part).
 template <complex_tensor X, class F>
 auto each_part(const X& z, F&& f, location at) {
   return joined_parts(f(z.real()), f(z.imag()), at);
@@ -27,7 +27,7 @@ auto each_part(const X& a, const X& b, F&& f, location at) {
 
 }  // namespace detail
 
-/// re + i·im of floating tensors, which broadcast; re + 0i.
+/// re + i·im of floating tensors, which broadcast; without im, re + 0i.
 template <tensor_like Re, tensor_like Im>
 requires(!complex_tensor<Re>) auto complex(const Re& re, const Im& im, location at = location::current()) {
   constexpr bool same = detail::same_parts<Re, Im>();
@@ -38,7 +38,7 @@ auto complex(const Re& re, location at = location::current()) {
   const auto x = detail::stage(re, at);
   return detail::joined_parts(x, mul(zeros_like(x), 1, at), at.in("complex"));
 }
-/// A complex tensor of another precision, or of a real tensor: cast<complex64>(x).
+/// A complex tensor of another precision, or from a real tensor: cast<complex64>(x).
 template <class R, complex_tensor X>
 requires detail::is_std_complex<R>
 auto cast(const X& z, location at = location::current()) {
@@ -77,7 +77,7 @@ auto conj(const X& z, location at = location::current()) {
   return detail::joined_parts(z.real(), neg(z.imag(), at), at);
 }
 
-/// The magnitude, without overflow on the way. Its gradient is z / |z|, 0 at 0.
+/// The magnitude; intermediates do not overflow. Its gradient is z / |z|, and 0 at 0.
 template <complex_tensor X>
 auto abs(const X& z, location at = location::current()) {
   const auto nothing = bit_and(eq(z.real(), 0, at), eq(z.imag(), 0, at), at);
@@ -92,8 +92,8 @@ auto angle(const X& z, location at = location::current()) {
                        at);
 }
 
-/// Sums, differences, products and quotients; what is real counts as its own. A product is (ac - bd) + i·(ad + bc), of infinities
-/// too, where C and C++ recover some.
+/// a + b. Operands are complex or real, and broadcast. A product is (ac - bd) + i·(ad + bc) for infinities, too; C and C++
+/// recover some infinities there.
 template <class A, class B>
 requires detail::some_complex<A, B>
 auto add(const A& a, const B& b, location at = location::current()) {
@@ -105,7 +105,7 @@ auto add(const A& a, const B& b, location at = location::current()) {
     else return detail::joined_parts(re, add(a.imag(), b.imag(), at), at);
   }
 }
-/// a - b of complex or real tensors, broadcast; see add.
+/// a - b of complex or real tensors, which broadcast; see add.
 template <class A, class B>
 requires detail::some_complex<A, B>
 auto sub(const A& a, const B& b, location at = location::current()) {
@@ -146,19 +146,20 @@ struct float_format {
                         upper_half = ~word{0} << (narrow ? 12 : 27);
 };
 
-/// Whether the sign is that of -0, bool.
+/// Whether the sign bit is set, bool.
 template <class X>
 auto sign_bit(const X& x, location at) {
   return lt(bit_cast<typename float_format<typename X::value_type>::signed_word>(x, at), 0, at);
 }
-/// x with the upper half of its digits, of which products are exact; it has no derivative.
+/// x with the upper half of its digits. Products of such numbers are exact. No derivative.
 template <class X>
 auto upper_digits(const X& x, location at) {
   using T = typename X::value_type;
   using format = float_format<T>;
   return bit_cast<T>(bit_and(bit_cast<typename format::word>(x, at), format::upper_half, at), at);
 }
-/// The power of two that brings sizes to [2, 4), subnormal ones as near as there is one; 0 for what is not finite. No derivative.
+/// The power of two that brings sizes to [2, 4), for subnormal sizes as near as possible; 0 for sizes that are not finite. No
+/// derivative.
 template <class X>
 auto power_to_two(const X& size, location at) {
   using T = typename X::value_type;
@@ -174,7 +175,7 @@ auto larger_part(const X& z, location at) {
   if constexpr (complex_tensor<X>) return stage(maximum(abs(z.real(), at), abs(z.imag(), at), at), at);
   else return stage(abs(z, at), at);
 }
-/// A number as a tensor beside another operand, in parts where it is complex.
+/// A number as a tensor beside another operand; a complex number as parts.
 template <class T, class X, class Other>
 auto beside(const X& x, const Other& other, location at) {
   const auto put = [&](auto v) {
@@ -186,8 +187,8 @@ auto beside(const X& x, const Other& other, location at) {
   else return put(x);
 }
 
-/// a / b of tensors, by the power s that brings b to about 1: (a·s) / (b·s), or s · (a / (b·s)) where a·s might overflow. Numerator and
-/// denominator are divided, so that z / z is 1.
+/// a / b of tensors. A power of two s brings b to about 1: (a·s) / (b·s), or s · (a / (b·s)) if a·s might overflow. Numerator
+/// and denominator are divided, so that z / z is 1.
 template <class A, complex_tensor B>
 auto quotient(const A& a, const B& b, location at) {
   using T = typename B::real_type;
@@ -213,7 +214,7 @@ auto quotient(const A& a, const B& b, location at) {
 
 }  // namespace detail
 
-/// a / b, which of finite numbers neither over- nor underflows on its way; see add. NaN where b is 0 or has an infinite part.
+/// a / b; see add. Intermediates of finite numbers neither over- nor underflow. NaN if b is 0 or has an infinite part.
 template <class A, class B>
 requires detail::some_complex<A, B>
 auto div(const A& a, const B& b, location at = location::current()) {
@@ -227,7 +228,7 @@ auto div(const A& a, const B& b, location at = location::current()) {
     return detail::joined_parts(div(a.real(), by, at), div(a.imag(), by, at), at);
   }
 }
-/// 1 / z, as div.
+/// 1 / z; see div.
 template <complex_tensor X>
 auto reciprocal(const X& z, location at = location::current()) {
   return div(1, z, at);
@@ -263,7 +264,8 @@ auto square(const X& z, location at = location::current()) {
 }
 namespace detail {
 
-/// Where e^x overflows: beyond `first` a factor e^step is taken out, beyond `second` two, before a product with what is small.
+/// The range in which e^x overflows. Beyond `first` a factor e^step is taken out, beyond `second` two, until a product with a
+/// small number.
 template <class T>
 struct growth {
   static constexpr bool narrow = sizeof(T) == 4;
@@ -272,13 +274,13 @@ struct growth {
       factor{narrow ? 6.235149080811617e27 : 2.2844135865397566e222};
 };
 
-/// How many factors are taken out of e^x, as T.
+/// The number of factors that are taken out of e^x, as T.
 template <class X>
 auto factors_taken(const X& x, location at) {
   using T = typename X::value_type;
   return add(cast<T>(gt(x, growth<T>::first, at), at), cast<T>(gt(x, growth<T>::second, at), at), at);
 }
-/// c times the factors that are taken out of e^size.
+/// c times the factors that were taken out of e^size.
 template <class C, class X>
 auto grown(const C& c, const X& size, location at) {
   using by = growth<typename X::value_type>;
@@ -286,19 +288,19 @@ auto grown(const C& c, const X& size, location at) {
   return stage(where(gt(size, by::second, at), mul(once, by::factor, at), once, at), at);
 }
 
-/// p, which is `otherwise` where it is NaN as a product of 0: C99's Annex G has zeros of such.
+/// p, or `otherwise` where a product with 0 made it NaN; C99's Annex G has zeros there.
 template <class P, class Zero, class X>
 auto zero_kept(const P& product, const Zero& is_zero, const X& otherwise, location at) {
   const auto p = stage(product, at);
   return stage(where(bit_and(is_zero, isnan(p, at), at), otherwise, p, at), at);
 }
-/// Whether x is infinite and y has no sine.
+/// Whether x is infinite, and y has no sine.
 template <class X>
 auto lost_angle(const X& x, const X& y, location at) {
   return stage(bit_and(isinf(x, at), bit_not(isfinite(y, at), at), at), at);
 }
 
-/// sinh x, cosh x, sin y and cos y, of which the latter have the factors that the former lack.
+/// sinh x, cosh x, sin y and cos y. The latter two have the factors that were taken out of the former two.
 template <class X>
 struct hyperbolic_parts {
   using part = decltype(stage(std::declval<const X&>(), location{}));
@@ -315,7 +317,7 @@ struct hyperbolic_parts {
   }
 };
 
-/// sinh(x + iy) of parts.
+/// sinh(x + iy), in parts.
 template <class X>
 auto sinh_of(const X& x, const X& y, location at) {
   const hyperbolic_parts<X> h(x, y, at);
@@ -323,7 +325,7 @@ auto sinh_of(const X& x, const X& y, location at) {
   return joined_parts(where(kept, x, mul(h.sinh, h.cos, at), at),
                       zero_kept(mul(h.cosh, h.sin, at), eq(y, 0, at), y, at), at);
 }
-/// cosh(x + iy) of parts.
+/// cosh(x + iy), in parts.
 template <class X>
 auto cosh_of(const X& x, const X& y, location at) {
   const hyperbolic_parts<X> h(x, y, at);
@@ -333,7 +335,7 @@ auto cosh_of(const X& x, const X& y, location at) {
                       zero_kept(mul(h.sinh, h.sin, at), bit_or(no_x, eq(y, 0, at), at), zero, at), at);
 }
 
-/// a + b, and what its rounding left out.
+/// a + b, and its rounding error.
 template <class X>
 struct exact_sum {
   X sum, rest;
@@ -344,7 +346,7 @@ exact_sum<X> sum_exactly(const X& a, const X& b, location at) {
   return {sum, add(sub(a, sub(sum, of_b, at), at), sub(b, of_b, at), at)};
 }
 
-/// m² + n² - 1 for m in (0.5, 2) and |n| <= m, to the last places though it be about 0: by halves of the digits.
+/// m² + n² - 1 for m in (0.5, 2) and |n| <= m, accurate even near 0, by halves of the digits.
 template <class X>
 X squares_less_one(const X& m, const X& n, location at) {
   const X mu = upper_digits(m, at), nu = upper_digits(n, at), ml = sub(m, mu, at), nl = sub(n, nu, at);
@@ -355,7 +357,7 @@ X squares_less_one(const X& m, const X& n, location at) {
   return add(both.sum, add(add(high.rest, middle.rest, at), add(both.rest, low, at), at), at);
 }
 
-/// log |x + iy|: log m + log1p((n / m)²) / 2 of the larger part m and the smaller one n; near 1 by m² + n² - 1.
+/// log |x + iy| = log m + log1p((n / m)²) / 2 with the larger part m and the smaller part n; near 1 by m² + n² - 1.
 template <class X>
 auto log_abs(const X& x, const X& y, location at) {
   const auto wide = stage(ge(abs(x, at), abs(y, at), at), at);
@@ -370,7 +372,7 @@ auto log_abs(const X& x, const X& y, location at) {
 
 }  // namespace detail
 
-/// e^re · (cos im + i·sin im). Special values of this and the functions below are those of C99's Annex G.
+/// e^re · (cos im + i·sin im). Special values, here and in the functions below, are those of C99's Annex G.
 template <complex_tensor X>
 auto exp(const X& z, location at = location::current()) {
   using T = typename X::real_type;
@@ -387,14 +389,14 @@ template <complex_tensor X>
 auto log(const X& z, location at = location::current()) {
   return detail::joined_parts(detail::log_abs(z.real(), z.imag(), at), atan2(z.imag(), z.real(), at), at);
 }
-/// The root whose real part is not negative; on the cut below 0 that of the side that the sign of the imaginary part names. Its
+/// The root with a real part that is not negative. On the cut below 0, the sign of the imaginary part selects the side. Its
 /// gradient at 0 is 0.
 template <complex_tensor X>
 auto sqrt(const X& z, location at = location::current()) {
   constexpr bool narrow = sizeof(typename X::real_type) == 4;
   const auto re = z.real(), im = z.imag();
   const auto nothing = detail::stage(bit_and(eq(re, 0, at), eq(im, 0, at), at), at);
-  // By a power of four that keeps sums and halves in range.
+  // Scaled by a power of four that keeps sums and halves in range.
   const auto size = detail::larger_part(z, at);
   const auto large_size = detail::stage(ge(size, detail::formula_number{narrow ? 0x1p126 : 0x1p1022}, at), at);
   const auto small_size = detail::stage(lt(size, detail::formula_number{narrow ? 0x1p-100 : 0x1p-960}, at), at);
@@ -407,7 +409,7 @@ auto sqrt(const X& z, location at = location::current()) {
   const auto y = scaled(im, 0.25, narrow ? 0x1p60 : 0x1p120);
   const auto right = detail::stage(ge(x, 0, at), at);
   const auto to_right = detail::stage(where(right, x, neg(x, at), at), at);
-  // The larger of the root's parts; the other is half of im by it.
+  // The larger part of the root; the other part is im / 2 divided by it.
   const auto root = detail::stage(sqrt(add(mul(hypot(x, y, at), 0.5, at), mul(to_right, 0.5, at), at), at), at);
   const auto small = scaled(detail::stage(div(y, add(root, root, at), at), at), 2, narrow ? 0x1p-30 : 0x1p-60);
   const auto large = scaled(root, 2, narrow ? 0x1p-30 : 0x1p-60);
@@ -440,7 +442,7 @@ template <complex_tensor X>
 auto cosh(const X& z, location at = location::current()) {
   return detail::cosh_of(z.real(), z.imag(), at);
 }
-/// sinh z / cosh z, without overflow on the way.
+/// sinh z / cosh z; intermediates do not overflow.
 template <complex_tensor X>
 auto tanh(const X& z, location at = location::current()) {
   const auto x = z.real(), y = z.imag();
@@ -454,7 +456,7 @@ auto tanh(const X& z, location at = location::current()) {
   const auto im = detail::zero_kept(div(mul(mul(s, h, at), ch, at), below, at), eq(y, 0, at), y, at);
   return detail::joined_parts(where(lost, t, div(t, below, at), at), where(lost, 0, im, at), at);
 }
-/// sin z / cos z, without overflow on the way.
+/// sin z / cos z; intermediates do not overflow.
 template <complex_tensor X>
 auto tan(const X& z, location at = location::current()) {
   const auto turned = tanh(detail::joined_parts(neg(z.imag(), at), z.real(), at), at);
@@ -463,7 +465,7 @@ auto tan(const X& z, location at = location::current()) {
 
 namespace detail {
 
-/// An operand in f64: a power's error is that of its logarithm times the exponent.
+/// An operand in f64, because a power's error is its logarithm's error times the exponent.
 template <complex_operand X>
 auto widened(const X& x, location at) {
   if constexpr (complex_tensor<X>) {
@@ -486,8 +488,8 @@ auto power_of(const A& a, const B& b, location at) {
 
 }  // namespace detail
 
-/// exp(b · log a), of complex64 computed in f64: of 0 it is 0 where b has a real part above 0 and none else, and may be NaN. The error is
-/// some |b · log a| units in the last place.
+/// exp(b · log a); complex64 is computed in f64. For a = 0 it is 0 if b is real and positive, and otherwise may be NaN. The
+/// error is about |b · log a| units in the last place.
 template <class A, class B>
 requires detail::some_complex<A, B>
 auto pow(const A& a, const B& b, location at = location::current()) {
@@ -499,13 +501,13 @@ auto pow(const A& a, const B& b, location at = location::current()) {
     else return cast<typename B::value_type>(power, at);
   }
 }
-/// z itself, of which no derivative is taken in either part.
+/// z without a derivative in either part.
 template <complex_tensor X>
 auto stop_gradient(const X& z, location at = location::current()) {
   return detail::each_part(
       z, [&](const auto& x) { return stop_gradient(x, at); }, at);
 }
-/// Whether a part is NaN, bool.
+/// Whether either part is NaN, bool.
 template <complex_tensor X>
 auto isnan(const X& z, location at = location::current()) {
   return detail::stage(bit_or(isnan(z.real(), at), isnan(z.imag(), at), at), at);
@@ -516,7 +518,7 @@ auto isfinite(const X& z, location at = location::current()) {
   return detail::stage(bit_and(isfinite(z.real(), at), isfinite(z.imag(), at), at), at);
 }
 
-/// |x - y| <= atol + rtol · |y|, of magnitudes; all of them.
+/// |x - y| <= atol + rtol · |y|, by magnitudes, element by element.
 template <complex_tensor X, complex_tensor Y>
 auto isclose(const X& x, const Y& y, double rtol = 1e-5, double atol = 1e-8, location at = location::current()) {
   return detail::stage(le(abs(sub(x, y, at), at), add(mul(abs(y, at), rtol, at), atol, at), at), at);
@@ -537,7 +539,7 @@ auto where(const Condition& condition, const X& x, const Y& y, location at = loc
                                 where(condition, detail::imaginary_of(x), detail::imaginary_of(y), at), at);
 }
 
-/// Products as matmul's of real matrices, of which one may be real.
+/// Products, as matmul of real matrices; one operand may be real.
 template <class A, class B>
 requires((complex_tensor<A> && (complex_tensor<B> || tensor_like<B>)) ||
          (tensor_like<A> && complex_tensor<B>)) auto matmul(const A& a, const B& b, location at = location::current()) {
@@ -567,7 +569,7 @@ requires((complex_tensor<A> && (complex_tensor<B> || tensor_like<B>)) ||
     return detail::each_part(                                                               \
         z, [&](const auto& x) { return NAME(x, keepdims, at); }, at);                       \
   }
-/// The sum and the mean over axes, all by default.
+/// The sum and the mean over axes, by default all.
 SINTER_COMPLEX_REDUCTION(sum)
 SINTER_COMPLEX_REDUCTION(mean)
 #undef SINTER_COMPLEX_REDUCTION
@@ -592,7 +594,7 @@ auto halved_product(tensor<std::complex<T>, Shape> z, location at) {
 }
 }  // namespace detail
 
-/// The product over one axis, or over all elements; of nothing 1. While traced it is for calls of that extent alone.
+/// The product over one axis, or over all elements; 1 for no elements. A trace holds for this extent only.
 template <complex_tensor X, int A>
 auto prod(const X& z, axis_t<A>, location at = location::current()) {
   constexpr int place = detail::checked_axes<detail::named::prod, X::rank, A>()[0];
@@ -610,7 +612,7 @@ auto prod(const X& z, location at = location::current()) {
               axis<0>, at);
 }
 
-// Errors.
+// Functions that refuse complex tensors.
 #define SINTER_COMPLEX_REFUSED(NAME)                                                                            \
   template <complex_tensor X, class... More>                                                                    \
   X NAME(const X& z, const More&...) {                                                                          \

@@ -1,4 +1,4 @@
-// complex/join.hpp: complex tensors put together, taken apart and rearranged: what real ones are, of the parts.
+// complex/join.hpp: joins, splits and rearranges complex tensors, by the functions of real tensors on the parts.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@ namespace sinter {
 
 namespace detail {
 
-/// What may stand behind two complex operands: another one, or in the end the axis.
+/// An argument after two complex operands: another operand, or finally the axis.
 template <class X>
 concept complex_joinable = complex_tensor<X> || is_axis<X> || is_absent<X>;
 /// A complex tensor and a real one, in any order.
@@ -31,7 +31,7 @@ std::vector<typename X::part_type> imaginary_parts(const std::vector<X>& all) {
 
 }  // namespace detail
 
-// JOIN of two to eight, or of a vector; an error for a real tensor among them.
+// JOIN of two to eight operands, or of a vector; a compile-time error for a real tensor among them.
 #define SINTER_COMPLEX_JOIN(NAME)                                                                                \
   template <int Axis = 0, complex_tensor A, complex_tensor B, detail::complex_joinable C = detail::absent,       \
             detail::complex_joinable D = detail::absent, detail::complex_joinable E = detail::absent,            \
@@ -58,13 +58,14 @@ std::vector<typename X::part_type> imaginary_parts(const std::vector<X>& all) {
                   "sinter: [" #NAME "] a real and a complex tensor; cast the real one with cast<complex64>(x)"); \
     return a;                                                                                                    \
   }
-/// The operands one after the other along an axis, `concat<1>(z, w)` or `concat(z, w, axis<1>)`, as concat of real tensors. Copies.
+/// The operands one after the other along an axis, `concat<1>(z, w)` or `concat(z, w, axis<1>)`, like concat of real tensors.
+/// Copies.
 SINTER_COMPLEX_JOIN(concat)
-/// The operands, of equal extents (user_error), along a new axis, as stack of real tensors. Copies.
+/// The operands, of equal extents (else user_error), along a new axis, like stack of real tensors. Copies.
 SINTER_COMPLEX_JOIN(stack)
 #undef SINTER_COMPLEX_JOIN
 
-/// z surrounded by a number, 0 unless told: pad(z, {{1, 2}, {0, 0}}, complex64(0, 1)). Copies.
+/// z surrounded by a number, by default 0: pad(z, {{1, 2}, {0, 0}}, complex64(0, 1)). Copies.
 template <complex_tensor X, std::size_t R>
 auto pad(const X& z, const pad_width (&widths)[R], typename X::value_type value = {},
          location at = location::current()) {
@@ -76,13 +77,13 @@ auto pad(const X& z, typename X::value_type value = {}, location at = location::
   return detail::joined_parts(pad<Low, High>(z.real(), {value.real(), at}, at),
                               pad<Low, High>(z.imag(), {value.imag(), at}, at), at);
 }
-/// As tile of real tensors. Copies.
+/// Repeats z along each axis; see tile of real tensors. Copies.
 template <complex_tensor X, std::size_t R>
 auto tile(const X& z, const dim (&repeats)[R], location at = location::current()) {
   return detail::each_part(
       z, [&](const auto& x) { return tile(x, repeats, at); }, at);
 }
-/// z cut into equal parts along an axis, as split of real tensors. Views.
+/// z cut into equal parts along an axis; see split of real tensors. Views.
 template <int Axis = 0, complex_tensor X>
 auto split(const X& z, std::int64_t sections, location at = location::current()) {
   const auto re = split<Axis>(z.real(), sections, at), im = split<Axis>(z.imag(), sections, at);
@@ -90,21 +91,21 @@ auto split(const X& z, std::int64_t sections, location at = location::current())
   for (std::size_t i = 0; i < re.size(); ++i) out.push_back(detail::joined_parts(re[i], im[i], at));
   return out;
 }
-/// As moveaxis of real tensors. A view.
+/// z with axes moved; see moveaxis of real tensors. A view.
 template <complex_tensor X, int... From, int... To>
 auto moveaxis(const X& z, axis_t<From...> from, axis_t<To...> to, location at = location::current()) {
   return detail::each_part(
       z, [&](const auto& x) { return moveaxis(x, from, to, at); }, at);
 }
 
-// NAME<options>(z, k), of the parts.
+// NAME<options>(z, k), by the parts.
 #define SINTER_COMPLEX_LINES(NAME)                                                            \
   template <auto... Options, complex_tensor X>                                                \
   auto NAME(const X& z, std::int64_t k = 0, location at = location::current()) {              \
     return detail::each_part(                                                                 \
         z, [&](const auto& x) { return detail::stage(NAME<Options...>(x, k, at), at); }, at); \
   }
-/// As those of real tensors.
+/// The diagonal, and its sum; see diagonal and trace_of of real tensors.
 SINTER_COMPLEX_LINES(diagonal)
 SINTER_COMPLEX_LINES(trace_of)
 #undef SINTER_COMPLEX_LINES
@@ -119,7 +120,7 @@ SINTER_COMPLEX_LINES(tril)
 SINTER_COMPLEX_LINES(triu)
 #undef SINTER_COMPLEX_LINES
 
-/// As take of real tensors, by several indices.
+/// Elements by several indices; see take of real tensors.
 template <complex_tensor X, tensor_like I, tensor_like J>
 auto take(const X& z, const I& i, const J& j, location at = location::current()) {
   const auto one = detail::stage(i, at);
@@ -127,7 +128,7 @@ auto take(const X& z, const I& i, const J& j, location at = location::current())
   return detail::each_part(
       z, [&](const auto& x) { return take(x, one, two, at); }, at);
 }
-/// As take_along_axis of real tensors.
+/// Elements by an index along an axis; see take_along_axis of real tensors.
 template <complex_tensor X, tensor_like I, int A = -1>
 auto take_along_axis(const X& z, const I& index, axis_t<A> along = {}, location at = location::current()) {
   const auto place = detail::stage(index, at);

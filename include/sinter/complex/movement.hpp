@@ -1,4 +1,4 @@
-// complex/movement.hpp: views of complex tensors: those of their parts.
+// complex/movement.hpp: views of complex tensors, by views of their parts.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace sinter {
 
-// NAME<options>(z), of the parts. They are views where those of real tensors are.
+// NAME<options>(z), by the parts. The result is a view if it is one for real tensors.
 #define SINTER_COMPLEX_VIEW(NAME)                                       \
   template <auto... Options, complex_tensor X>                          \
   auto NAME(const X& z, location at = location::current()) {            \
@@ -44,7 +44,7 @@ auto flatten(const X& z, location at = location::current()) {
   return detail::each_part(
       z, [&](const auto& x) { return flatten(x, at); }, at);
 }
-/// As reshape of real tensors.
+/// z with other extents; see reshape of real tensors.
 template <complex_tensor X, extent_like... I>
 auto reshape(const X& z, detail::placed_extent first, I... rest) {
   const std::array<dim, 1 + sizeof...(I)> to{first.value, dim(rest)...};
@@ -56,14 +56,14 @@ auto reshape(const X& z, const std::array<I, R>& to, location at = location::cur
   return detail::each_part(
       z, [&](const auto& x) { return reshape(x, to, at); }, at);
 }
-/// As broadcast_to of real tensors. A view.
+/// z broadcast to larger extents; see broadcast_to of real tensors. A view.
 template <complex_tensor X, extent_like... I>
 auto broadcast_to(const X& z, detail::placed_extent first, I... rest) {
   const std::array<dim, 1 + sizeof...(I)> to{first.value, dim(rest)...};
   return detail::each_part(
       z, [&](const auto& x) { return broadcast_to(x, to, first.at); }, first.at);
 }
-/// As slice of real tensors. A view.
+/// A range of an axis; see slice of real tensors. A view.
 template <complex_tensor X, int A>
 auto slice(const X& z, axis_t<A> along, detail::axis_position first, detail::axis_position last = to_end,
            std::int64_t step = 1, location at = location::current()) {
@@ -75,33 +75,33 @@ auto slice(const X& z, detail::axis_position first, detail::axis_position last =
            location at = location::current()) {
   return slice(z, axis<A>, first, last, step, at);
 }
-/// As roll of real tensors. Copies.
+/// z rotated along an axis; see roll of real tensors. Copies.
 template <complex_tensor X, int A>
 auto roll(const X& z, std::int64_t shift, axis_t<A> along, location at = location::current()) {
   return detail::each_part(
       z, [&](const auto& x) { return roll(x, shift, along, at); }, at);
 }
-/// As cumsum of real tensors.
+/// Running sums along an axis; see cumsum of real tensors.
 template <complex_tensor X, int A>
 auto cumsum(const X& z, axis_t<A> along, location at = location::current()) {
   return detail::each_part(
       z, [&](const auto& x) { return cumsum(x, along, at); }, at);
 }
-/// As take of real tensors.
+/// Elements by indices along an axis; see take of real tensors.
 template <complex_tensor X, tensor_like I, int A = 0>
 auto take(const X& z, const I& index, axis_t<A> along = {}, location at = location::current()) {
   const auto place = detail::stage(index, at);
   return detail::each_part(
       z, [&](const auto& x) { return take(x, place, along, at); }, at);
 }
-/// Zeros of z's extents, on its device.
+/// Zeros with z's extents, on its device.
 template <complex_tensor X>
 auto zeros_like(const X& z, location at = location::current()) {
   return detail::each_part(
       z, [&](const auto& x) { return zeros_like(x, at); }, at);
 }
 
-/// The conjugate of the transposed matrices.
+/// The conjugates of the transposed matrices.
 template <complex_tensor X>
 auto adjoint(const X& z, location at = location::current()) {
   return conj(transpose(z, at), at);

@@ -16,7 +16,7 @@ std::string complex_text(std::complex<T> z, int precision) {
   return element_text(z.real(), precision) + (im[0] == '-' ? "" : "+") + im + "i";
 }
 
-/// Elements from `p` on, which lie in row-major order, as print_axis has real ones.
+/// Prints row-major elements from `p` on, as print_axis prints real ones.
 template <class T>
 void print_complex(std::string& out, const std::complex<T>* p, const dims& extents, int axis, bool shorten,
                    const print_options& how) {
@@ -44,7 +44,7 @@ void print_complex(std::string& out, const std::complex<T>* p, const dims& exten
 
 }  // namespace detail
 
-/// "complex64(2) [1+2i, 0-1i]", of many elements their ends, or as a print_scope says.
+/// "complex64(2) [1+2i, 0-1i]". Large tensors show their ends only, or as a print_scope sets it.
 template <complex_tensor X>
 std::string to_string(const X& z, location at = location::current()) {
   const auto all = z.to_vector(at);

@@ -13,7 +13,7 @@ namespace sinter {
 
 namespace detail {
 
-/// Which operands of a product give their imaginary parts, as bits, in each term of its real or (`Odd`) its imaginary part.
+/// For each term of a product's real (or, with `Odd`, imaginary) part, the operands that supply their imaginary parts, as bits.
 template <bool Odd, bool... Complex>
 constexpr auto product_terms() {
   constexpr std::size_t n = sizeof...(Complex);
@@ -42,7 +42,7 @@ auto einsum_term(std::index_sequence<I...>, location at, const X&... x) {
   return stage(einsum_all<Text>(at, chosen_part<(Mask >> I & 1u) != 0>(x, at)...), at);
 }
 
-/// The real, or imaginary, part of an einsum: a term of i² counts as minus.
+/// The real or imaginary part of an einsum; a factor i² makes a term negative.
 template <fixed_string Text, bool Odd, class... X>
 auto einsum_part(location at, const X&... x) {
   constexpr auto terms = product_terms<Odd, complex_tensor<X>...>();
@@ -67,7 +67,7 @@ concept complex_operands = (complex_tensor<X> || ...) && ((complex_tensor<X> || 
 
 }  // namespace detail
 
-/// As einsum of real tensors, one to four operands, of which some may be real. Nothing is conjugated: write conj(z).
+/// einsum of one to four operands, of which some may be real; see einsum of real tensors. It does not conjugate: write conj(z).
 template <fixed_string Text, complex_tensor A>
 auto einsum(const A& a, location at = location::current()) {
   return detail::complex_einsum<Text>(at.in("einsum"), a);
@@ -88,7 +88,7 @@ auto einsum(const A& a, const B& b, const C& c, const D& d, location at = locati
   return detail::complex_einsum<Text>(at.in("einsum"), a, b, c, d);
 }
 
-/// x[i]·y[j] of all pairs, of which one side may be real; nothing is conjugated.
+/// x[i]·y[j] of all pairs. One side may be real. It does not conjugate.
 template <class X, class Y>
 requires detail::complex_operands<X, Y>
 auto outer(const X& x, const Y& y, location at = location::current()) {
@@ -101,7 +101,7 @@ auto outer(const X& x, const Y& y, location at = location::current()) {
   return mul(of(x, column), of(y, row), at);
 }
 
-/// The norm of the magnitudes, real: as norm of real tensors, norm<1> and norm<norm_max>, too.
+/// The norm of the magnitudes, real; see norm of real tensors, also norm<1> and norm<norm_max>.
 template <int Ord = 2, complex_tensor X, int... A>
 auto norm(const X& z, axis_t<A...> over = {}, location at = location::current()) {
   return norm<Ord>(abs(z, at), over, at);
@@ -115,7 +115,7 @@ auto norm(const X& z, keepdims_t, location at = location::current()) {
   return norm<Ord>(abs(z, at), keepdims, at);
 }
 
-/// The mean of |z - mean|², real: the sum of both parts' variances. Divided by n - ddof.
+/// The mean of |z - mean|², real, which is the sum of both parts' variances. Divides by n - ddof.
 template <complex_tensor X, int... A>
 auto var(const X& z, axis_t<A...> over = {}, int ddof = 0, location at = location::current()) {
   return detail::stage(add(var(z.real(), over, ddof, at), var(z.imag(), over, ddof, at), at), at);

@@ -1,4 +1,4 @@
-// complex/tensor.hpp: the tensor of complex numbers: a tree of two tensors, its real and its imaginary parts; its operators.
+// complex/tensor.hpp: the tensor of complex numbers: a tree of two tensors, the real and the imaginary parts; its operators.
 #pragma once
 
 #include <complex>
@@ -23,7 +23,7 @@ concept complex_tensor = requires {
 
 namespace detail {
 
-// To the rest of the library it is a struct.
+// The rest of the library treats it as a struct.
 template <class T, dims Shape>
 inline constexpr bool is_tensor<tensor<std::complex<T>, Shape>> = false;
 
@@ -32,14 +32,14 @@ inline constexpr bool is_std_complex = false;
 template <class T>
 inline constexpr bool is_std_complex<std::complex<T>> = true;
 
-/// What stands beside a complex tensor: another one, a tensor, a number.
+/// An operand beside a complex tensor: another complex tensor, a tensor or a number.
 template <class X>
 concept complex_operand = complex_tensor<X> || is_std_complex<X> || operand_like<X>;
-/// The same without the first.
+/// An operand beside a complex tensor that is not a complex tensor itself.
 template <class X>
 concept beside_complex = !complex_tensor<X> && complex_operand<X>;
 
-/// The complex tensor of these parts, of which one may have to be broadcast to the other.
+/// The complex tensor of these parts; a part may be broadcast to the other.
 template <tensor_like Re, tensor_like Im>
 auto joined_parts(const Re& real, const Im& imaginary, location at) {
   const auto re = stage(real, at);
@@ -58,7 +58,7 @@ auto joined_parts(const Re& real, const Im& imaginary, location at) {
   return result(widened(re), widened(im));
 }
 
-/// An operand's parts; what is real has no imaginary one.
+/// An operand's real part; a real operand is its own.
 template <complex_operand X>
 auto real_of(const X& x, location at) {
   if constexpr (complex_tensor<X> || is_std_complex<X>) return x.real();
@@ -67,14 +67,14 @@ auto real_of(const X& x, location at) {
 }
 template <class X>
 inline constexpr bool has_imaginary = complex_tensor<X> || is_std_complex<X>;
-/// An imaginary part as an operand; 0 where there is none.
+/// An operand's imaginary part; 0 for a real operand.
 template <complex_operand X>
 auto imaginary_of(const X& x) {
   if constexpr (has_imaginary<X>) return x.imag();
   else return 0;
 }
 
-/// The dtype of what has parts, and of a real tensor.
+/// The dtype of the parts of a complex tensor, and of a real tensor.
 template <class X>
 struct part_of;
 template <complex_tensor X>
@@ -84,7 +84,7 @@ requires tensor_like<X>
 struct part_of<X> : std::type_identity<typename X::value_type> {
 };
 
-/// False after the compile-time error that dtypes differ.
+/// Returns false after a compile-time error if dtypes differ.
 template <class A, class B>
 constexpr bool same_parts() {
   if constexpr ((complex_tensor<A> || tensor_like<A>)&&(complex_tensor<B> || tensor_like<B>)) {
@@ -101,7 +101,8 @@ constexpr bool same_parts() {
   }
 }
 
-/// What z.at(…) names, as tensor_part of real tensors: z with that part replaced, added to, or times something real.
+/// A part of z selected by z.at(…), like tensor_part of real tensors: .set replaces it, .add adds to it, .multiply multiplies
+/// it.
 template <class Z, class Part>
 class complex_part {
  public:
@@ -124,7 +125,7 @@ class complex_part {
     if constexpr (real) return {re_.multiply(y, at), im_.multiply(y, at)};
     else return {};
   }
-  // Errors.
+  // Members that refuse complex numbers.
   template <class Y>
   Z min(const Y&) const {
     static_assert(!sizeof(Y), "sinter: [at] complex numbers have no order: no .min, no .max");
@@ -158,9 +159,9 @@ class complex_part {
   }
 // clang-format on
 
-/// Complex numbers: handles to a tensor of real and one of imaginary parts, z.real() and z.imag(). A tree of the two: compiled
-/// functions, loops, vmap and derivatives take it. The gradient of a real loss is ∂L/∂re + i·∂L/∂im: z - rate·gradient descends.
-/// `T` is float (complex64) or double (complex128).
+/// Complex numbers: handles to a tensor of real parts and a tensor of imaginary parts, z.real() and z.imag(). It is a tree of
+/// the two: compiled functions, loops, vmap and derivatives accept it. The gradient of a real loss is ∂L/∂re + i·∂L/∂im, so z
+/// - rate·gradient descends. `T` is float (complex64) or double (complex128).
 template <class T, dims Shape>
 class tensor<std::complex<T>, Shape> {
   static_assert(is_plain_float<T>,
@@ -177,7 +178,7 @@ class tensor<std::complex<T>, Shape> {
   static constexpr dims static_shape = Shape;
 
   tensor() = default;
-  /// Of parts of equal extents; else a user_error.
+  /// From parts of equal extents; else a user_error.
   tensor(part_type real, part_type imaginary, location at = location::current())
       : re_(std::move(real)), im_(std::move(imaginary)) {
     if (re_.shape() != im_.shape())
@@ -186,12 +187,12 @@ class tensor<std::complex<T>, Shape> {
                text::shape(detail::to_dims(im_.shape())) + "; they have equal extents",
            at);
   }
-  /// Under another static shape; user_error where extents do not fit it.
+  /// z under another static shape; user_error if the extents do not fit it.
   template <complex_tensor E>
   requires(std::is_same_v<typename E::value_type, value_type>&& E::rank == rank && !std::is_same_v<E, tensor>)
       tensor(const E& z, location at = location::current())
       : re_(z.real(), at), im_(z.imag(), at) {}
-  /// A number.
+  /// From one number.
   tensor(value_type z, location at = location::current()) requires(rank == 0) : re_(z.real(), at), im_(z.imag(), at) {}
   /// From nested braces: `tensor<complex64, 1>{{1, 2}, {0, -1}}` is 1 + 2i and -i. user_error when they are ragged.
   tensor(typename detail::nested<value_type, rank>::type list, location at = location::current()) requires(rank > 0) {
@@ -202,7 +203,7 @@ class tensor<std::complex<T>, Shape> {
     put(all, extents, at);
   }
 
-  /// Copies of numbers in row-major order.
+  /// Copies numbers in row-major order.
   static tensor from(const std::vector<value_type>& all, const index_array<rank>& extents,
                      location at = location::current()) {
     tensor z;
@@ -222,9 +223,9 @@ class tensor<std::complex<T>, Shape> {
   tensor to(sinter::device where, location at = location::current()) const {
     return {re_.to(where, at), im_.to(where, at)};
   }
-  /// The only number; user_error unless there is exactly one. While traced it ends the graph so far.
+  /// The only number; user_error unless there is exactly one. While traced it breaks the graph.
   value_type item(location at = location::current()) const { return {re_.item(at), im_.item(at)}; }
-  /// The numbers in row-major order. While traced it ends the graph so far.
+  /// The numbers in row-major order. While traced it breaks the graph.
   std::vector<value_type> to_vector(location at = location::current()) const {
     const std::vector<T> re = re_.to_vector(at), im = im_.to_vector(at);
     std::vector<value_type> out(re.size());
@@ -236,18 +237,19 @@ class tensor<std::complex<T>, Shape> {
   requires(sizeof...(I) + 1 == rank) value_type operator()(detail::place_index first, I... rest) const {
     return {re_(first, rest...), im_(first, rest...)};
   }
-  /// An element of the leading axis, without it: a view.
+  /// The i-th item of the leading axis, without that axis: a view.
   auto operator[](detail::element_index i) const requires(rank > 0) {
     return detail::joined_parts(re_[i], im_[i], i.where);
   }
 
-  /// Numbers of the leading axis, as take's.
+  /// Items of the leading axis, as take selects them.
   template <tensor_like I>
   auto operator[](const I& index) const requires(rank > 0) {
     const auto re = re_[index];
     return tensor<value_type, std::remove_cvref_t<decltype(re)>::static_shape>(re, im_[index]);
   }
-  /// A range of an axis, or what indices of the first axes name, to be replaced or changed, as of real tensors: z.at(1, 2).set(y).
+  /// A range of an axis, or elements by indices of the first axes, to replace or change, as in a real tensor: z.at(1,
+  /// 2).set(y).
   template <class Axis, extent_like First, extent_like Last>
   requires(!detail::index_like<Axis>) auto at(Axis axis, First first, Last last,
                                               location where = location::current()) const {
@@ -270,7 +272,7 @@ class tensor<std::complex<T>, Shape> {
     return part_at(re_.at(i, j, k, l, where), im_.at(i, j, k, l, where));
   }
 
-  // What a tree has of it.
+  // The fields of the tree.
   static constexpr auto sinter_fields(auto& self) { return std::tie(self.re_, self.im_); }
 
   SINTER_COMPLEX_OPERATOR(+, add)

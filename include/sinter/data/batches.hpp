@@ -1,4 +1,4 @@
-// data/batches.hpp: rows of a dataset, some at a time: in an order that a key gives, prepared by a thread.
+// data/batches.hpp: rows of a dataset in batches, in an order that a key gives, prepared by a thread.
 #pragma once
 
 #include <condition_variable>
@@ -23,26 +23,26 @@ namespace sinter::data {
 
 struct batch_options {
   std::int64_t size = 32;
-  /// The same key gives the same order: fold_in(key, epoch) another one for each epoch.
+  /// The same key gives the same order; fold_in(key, epoch) gives each epoch its own.
   std::optional<key> shuffle = {};
-  /// Leaves rows over that do not fill a batch; else the last batch is short.
+  /// Drops rows that do not fill a batch; otherwise the last batch is short.
   bool drop_last = false;
-  /// So many batches are prepared by a thread while others are used.
+  /// The number of batches that a thread prepares ahead.
   int prefetch = 0;
-  /// Batches are copied there: by that thread, on a stream of its own, where one prepares them.
+  /// Copies batches to this device. With `prefetch`, the thread copies them, on its own stream.
   std::optional<device> where = {};
-  /// Begins with this batch: to go on within an epoch.
+  /// The first batch, to resume within an epoch.
   std::int64_t first = 0;
 };
 
 namespace detail {
 
-/// 0 to n - 1 in an order that a key's state gives.
+/// 0 to n - 1 in the order of a key's state.
 inline std::vector<std::int64_t> order_of(std::int64_t n, const std::optional<std::uint64_t>& state) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int64_t>(i);
   if (!state) return order;
-  // splitmix64; indices below a bound without bias.
+  // splitmix64, and unbiased indices below a bound.
   std::uint64_t s = *state;
   const auto next = [&s] {
     std::uint64_t z = s += 0x9e3779b97f4a7c15u;
@@ -59,7 +59,7 @@ inline std::vector<std::int64_t> order_of(std::int64_t n, const std::optional<st
   return order;
 }
 
-/// The rows of x with these indices, in memory of their own, on x's device.
+/// Copies of the rows of x with these indices, on x's device.
 inline sinter::detail::handle rows_of(const sinter::detail::handle& x, std::span<const std::int64_t> rows,
                                       location at) {
   dims extents = x.extents;
@@ -95,7 +95,7 @@ inline sinter::detail::handle moved(const sinter::detail::handle& x, device wher
   return from;
 }
 
-/// Makes things 0, 1, … of a count, one by one or ahead of their use, by a thread.
+/// Makes things 0, 1, … of a count, on demand or ahead of their use by a thread.
 class producer {
  public:
   using thing = std::shared_ptr<void>;
@@ -116,7 +116,7 @@ class producer {
     if (thread_.joinable()) thread_.join();
   }
 
-  /// The next one, null at the end. Throws what making it threw.
+  /// The next thing, null at the end. Rethrows exceptions of `make`.
   thing next() {
     if (!thread_.joinable()) return next_ < count_ ? make_(next_++) : nullptr;
     std::unique_lock lock(mutex_);
@@ -176,7 +176,7 @@ class producer {
   std::thread thread_;
 };
 
-/// A dataset that makes its batches itself: `size()` rows, `batch(indices)`.
+/// A dataset that makes its own batches: `size()` rows, `batch(indices)`.
 template <class D>
 concept batch_maker = requires(const D& d, std::span<const std::int64_t> rows) {
   std::int64_t(d.size());
@@ -190,7 +190,7 @@ concept batch_maker = requires(const D& d, std::span<const std::int64_t> rows) {
        at);
 }
 
-/// The rows of a dataset: what its tensors have along their first axis.
+/// The number of rows: the common extent of its tensors' first axes.
 template <class D>
 std::int64_t row_count(const D& d, location at) {
   if constexpr (batch_maker<D>) {
@@ -211,7 +211,7 @@ std::int64_t row_count(const D& d, location at) {
   }
 }
 
-/// The batch of some rows.
+/// The batch with these rows.
 template <class D>
 auto batch_of(const D& d, std::span<const std::int64_t> rows, location at) {
   if constexpr (batch_maker<D>) {
@@ -231,7 +231,7 @@ auto batch_of(const D& d, std::span<const std::int64_t> rows, location at) {
   }
 }
 
-/// Puts a batch on a device, and marks the first axes of one of an epoch whose last batch is short.
+/// Moves a batch to its device. Marks its first axes dynamic if the epoch's last batch is short.
 template <class B>
 void finish_batch(B& batch, const std::optional<device>& where, std::int64_t most, location at) {
   sinter::detail::for_each_leaf(batch, [&]<class Leaf>(Leaf& x) {
@@ -247,7 +247,7 @@ void finish_batch(B& batch, const std::optional<device>& where, std::int64_t mos
 
 }  // namespace detail
 
-/// The batches of a dataset, see batches(). Each loop over it begins anew.
+/// The batches of a dataset; see batches(). Each loop over them starts from the beginning.
 template <class Dataset>
 class batch_range {
  public:
@@ -312,17 +312,19 @@ class batch_range {
   std::optional<std::uint64_t> state_;
 };
 
-/// The rows of a dataset, `size` at a time, to be read in a loop: `for (auto& [x, y] : data::batches(std::tuple{images, labels}, {.size = 64, .shuffle = k}))`.
-/// A dataset is a tree of tensors with rows along the first axis, whose batches have its type, or a class with `size()` and
-/// `batch(std::span<const std::int64_t> rows)`, as data::items. Of a short last batch all first axes are marked dynamic, so that a compiled
-/// step has one specialisation for all lengths but 1. user_error for tensors of different lengths and for a size below 1.
+/// Batches of `size` rows of a dataset, for a loop:
+/// `for (auto& [x, y] : data::batches(std::tuple{images, labels}, {.size = 64, .shuffle = k}))`.
+/// A dataset is a tree of tensors with rows along the first axes, and batches have its type. Or it is a class with `size()`
+/// and `batch(std::span<const std::int64_t> rows)`, such as data::items. If the last batch is short, all first axes are
+/// marked dynamic, so that a compiled step has one specialisation for all lengths except 1. user_error for tensors of
+/// different lengths, and for a size below 1.
 template <class Dataset>
 batch_range<Dataset> batches(const Dataset& d, const batch_options& how = {}, location at = location::current()) {
   return {d, how, at};
 }
 
-/// A dataset of n items that f(i) makes, trees of tensors of one shape; batches are stack_tree of some: of pairs of tensors pairs of
-/// tensors with an axis more. f is called by the thread that prepares batches.
+/// A dataset of n items f(i), trees of tensors of one shape. A batch is the stack_tree of some items: pairs of tensors become
+/// pairs of tensors with one more axis. The thread that prepares batches calls f.
 template <class F>
 struct items {
   std::int64_t count;

@@ -16,15 +16,15 @@
 namespace sinter::data {
 
 struct csv_options {
-  bool header = true;  ///< the first line has the columns' names; else they are "0", "1", …
+  bool header = true;  ///< the first line has the names of columns; otherwise these are "0", "1", …
   char separator = ',';
   char quote = '"';
 };
 
-/// What a column of a table holds: the first of these that all its cells are.
+/// The kind of a column: the first of these that fits all its cells.
 enum class column_kind { integer, number, text };
 
-/// Which column: by its name, or by its number from 0 on, or from -1 on backwards.
+/// A column, by its name, or by its number from 0 on; negative numbers count from the end.
 class column_at {
  public:
   template <std::convertible_to<std::string_view> Name>
@@ -47,32 +47,33 @@ class column_at {
   bool named_ = true;
 };
 
-/// The cells of a table, whose lines end in LF, CR LF or CR: quoted ones may have separators, lines and doubled quotes in them. Empty cells are NaN as numbers.
+/// The cells of a table, whose lines end in LF, CR LF or CR. Quoted cells may contain separators, line ends and doubled
+/// quotes. Empty cells are NaN as numbers.
 class table {
  public:
-  /// Parses a text that is kept with the table. system_error for ragged lines and open quotes, naming the line.
+  /// Parses a text, which the table keeps. system_error, with the line, for ragged lines and open quotes.
   SINTER_API table(std::string name, storage text, const csv_options& how, location at);
 
   std::int64_t rows() const { return names_.empty() ? 0 : static_cast<std::int64_t>(cells_.size() / names_.size()); }
   std::int64_t columns() const { return static_cast<std::int64_t>(names_.size()); }
   const std::vector<std::string>& names() const { return names_; }
 
-  /// The place of a column. user_error when there is none.
+  /// The index of a column. user_error for a missing column.
   SINTER_API std::size_t find(const column_at& column, location at = location::current()) const;
 
-  /// What a cell says, without quotes.
+  /// The text of a cell, without quotes.
   SINTER_API std::string text(std::int64_t row, std::size_t column) const;
 
   SINTER_API column_kind kind(const column_at& column, location at = location::current()) const;
 
-  /// A column as a tensor: `t.column<float>("price")`, `t.column<float>(-1)`. user_error, naming the line, for a cell that is no number, and of an integer
-  /// dtype for one that is empty or out of its range.
+  /// A column as a tensor: `t.column<float>("price")`, `t.column<float>(-1)`. user_error, with the line, for a cell that is
+  /// not a number. For an integer dtype, empty cells and cells out of range are errors, too.
   template <element T>
   tensor<T, 1> column(const column_at& name, location at = location::current()) const {
     return sinter::detail::typed<T, dims(1)>(io::detail::handle_of(numbers({find(name, at)}, dtype_of<T>, false, at)),
                                              at);
   }
-  /// Some columns, or all, as a matrix with a row for each line: `t.matrix<float>({"x", "y"})`, `t.matrix<float>({0, 1})`.
+  /// Some or all columns as a matrix with a row for each line: `t.matrix<float>({"x", "y"})`, `t.matrix<float>({0, 1})`.
   template <element T, class Column>
   requires std::convertible_to<const Column&, column_at> tensor<T, 2> matrix(const std::vector<Column>& columns,
                                                                              location at = location::current())
@@ -89,9 +90,9 @@ class table {
   tensor<T, 2> matrix(location at = location::current()) const {
     return matrix<T>(names_, at);
   }
-  /// A column's text.
+  /// The texts of a column.
   SINTER_API std::vector<std::string> texts(const column_at& column, location at = location::current()) const;
-  /// A column of few different texts as numbers from 0 on, and the texts, in order.
+  /// A column of few distinct texts as numbers from 0 on, and these texts, in order.
   std::pair<tensor<std::int64_t, 1>, std::vector<std::string>> categories(const column_at& column,
                                                                           location at = location::current()) const {
     auto [places, names] = numbered(column, at);
@@ -117,16 +118,16 @@ class table {
     const auto c = static_cast<unsigned char>(text_[at]);
     return c <= '\r' && (c == '\n' || c == '\r');
   }
-  /// Where the line behind the end of one begins.
+  /// The begin of the line after a line's end.
   std::size_t behind_line(std::size_t at) const { return at + (text_.substr(at).starts_with("\r\n") ? 2 : 1); }
 
-  /// Reads the cell at a place, which is then at the separator, the end of the line or the text behind it.
+  /// Reads the cell at `at`, and moves `at` to the separator, the line's end or the end of the text.
   SINTER_API cell read_cell(std::size_t& at, location where) const;
 
   SINTER_API void parse(location where);
   SINTER_API std::string name_at(const cell& c) const;
 
-  /// Columns side by side, or one alone.
+  /// One column, or several side by side.
   SINTER_API io::array numbers(const std::vector<std::size_t>& columns, dtype type, bool beside, location at) const;
   SINTER_API std::pair<io::array, std::vector<std::string>> numbered(const column_at& column, location at) const;
   SINTER_API static bool in_range(std::int64_t n, dtype type);
@@ -139,7 +140,7 @@ class table {
   std::vector<cell> cells_;
 };
 
-/// The table of a file, which is mapped. system_error for ragged lines and open quotes, naming the line.
+/// The table of a file, which is mapped. system_error, with the line, for ragged lines and open quotes.
 SINTER_API table read_csv(const std::string& path, const csv_options& how = {}, location at = location::current());
 /// The table of a text.
 SINTER_API table parse_csv(std::string_view text, const csv_options& how = {}, location at = location::current());

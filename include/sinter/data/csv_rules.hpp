@@ -1,4 +1,4 @@
-// data/csv_rules.hpp: what csv.hpp declares; compiled once.
+// data/csv_rules.hpp: the definitions for csv.hpp; compiled once.
 #pragma once
 
 #include <algorithm>
@@ -49,7 +49,7 @@ SINTER_API std::string table::text(std::int64_t row, std::size_t column) const {
   std::string out;
   for (std::size_t i = 0; i < raw.size(); ++i) {
     out += raw[i];
-    if (raw[i] == how_.quote) ++i;  // two stand for one
+    if (raw[i] == how_.quote) ++i;  // a doubled quote
   }
   return out;
 }
@@ -92,7 +92,7 @@ SINTER_API bool table::read_number(std::string_view s, double& x) {
   if (s.empty()) return true;
   const auto [end, wrong] = std::from_chars(s.data(), s.data() + s.size(), x);
   if (wrong == std::errc::result_out_of_range) {
-    // Whether it is too large or too small is in its exponent.
+    // The exponent shows whether the number is too large or too small.
     const std::size_t e = s.find_first_of("eE");
     const bool small =
         e != std::string_view::npos ? s.substr(e).find('-') != std::string_view::npos : s.find("0.") <= 1;
@@ -123,7 +123,7 @@ SINTER_API table::cell table::read_cell(std::size_t& at, location where) const {
       at = text_.find(how_.quote, at);
       if (at == std::string_view::npos) damaged(begin - 1, "a quote is not closed", where);
       if (at + 1 == text_.size() || text_[at + 1] != how_.quote) break;
-      at += 2;  // two stand for one
+      at += 2;  // a doubled quote
     }
     c.begin = begin;
     c.size = (at - begin) & ~(std::uint64_t{1} << 63);

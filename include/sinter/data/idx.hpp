@@ -1,4 +1,4 @@
-// data/idx.hpp: .idx files, as MNIST's are, and the same compressed by gzip.
+// data/idx.hpp: .idx files, such as MNIST's, also compressed by gzip.
 #pragma once
 
 #include <span>
@@ -8,12 +8,12 @@
 
 namespace sinter::data {
 
-/// The array of an .idx file, or of one that gzip has compressed. system_error for a file that is damaged.
+/// The array of an .idx file, possibly compressed by gzip. system_error for a damaged file.
 SINTER_API io::array read_idx(const std::string& path, location at = location::current());
-/// The same of the bytes of a file, which are copied.
+/// The array of the bytes of a file, which are copied.
 SINTER_API io::array read_idx(std::span<const std::byte> file, location at = location::current());
-/// As a tensor, on the host: `read_idx<std::uint8_t, 3>("train-images-idx3-ubyte.gz")`. user_error, too, when its dtype or shape is
-/// another one.
+/// A tensor on the host: `read_idx<std::uint8_t, 3>("train-images-idx3-ubyte.gz")`. user_error, too, for another dtype or
+/// shape.
 template <element T, dims Shape>
 tensor<T, Shape> read_idx(const std::string& path, location at = location::current()) {
   const io::array a = read_idx(path, at);

@@ -1,4 +1,4 @@
-// data/idx_rules.hpp: what idx.hpp declares; compiled once.
+// data/idx_rules.hpp: the definitions for idx.hpp; compiled once.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace sinter::data {
 
 namespace detail {
 
-/// "", or what is wrong with a file of these bytes.
+/// Reads the header of a file. Returns "", or the error.
 inline std::string read_idx_header(std::span<const std::byte> file, io::detail::npy_header& h) {
   const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(file[i]); };
   if (file.size() < 4 || byte(0) != 0 || byte(1) != 0) return "is no .idx file";

@@ -1,8 +1,8 @@
-// data/images.hpp: pictures, by stb_image where the program has it.
+// data/images.hpp: images, read by stb_image if the program has it.
 #pragma once
 
-// What declares stbi_load is the program's: `#include <stb/stb_image.h>` before this header, with STB_IMAGE_IMPLEMENTATION in one of its
-// files, or -lstb.
+// The program declares stbi_load: `#include <stb/stb_image.h>` before this header, with STB_IMAGE_IMPLEMENTATION in one of
+// its files, or -lstb.
 #if !defined(STBI_INCLUDE_STB_IMAGE_H) && __has_include(<stb/stb_image.h>)
 #include <stb/stb_image.h>
 #endif
@@ -17,8 +17,8 @@
 
 namespace sinter::data {
 
-/// A picture's bytes: (rows, columns, channels). `channels`: 1 grey, 3 colours, 4 with opacity, 0 as the file has them. system_error where it
-/// cannot be read, and for one of more than 1 GiB.
+/// An image's bytes: (rows, columns, channels). `channels` is 1 for grey, 3 for colours, 4 with opacity, 0 for the file's
+/// own. system_error if it cannot be read, and for more than 1 GiB.
 template <class = void>
 tensor<std::uint8_t, 3> read_image(const std::string& path, int channels = 3, location at = location::current()) {
   int width = 0, height = 0, has = 0;

@@ -1,4 +1,4 @@
-// data/prepare.hpp: a dataset in two, and columns scaled to mean 0 and variance 1.
+// data/prepare.hpp: splits a dataset in two, and scales columns to mean 0 and variance 1.
 #pragma once
 
 #include <cmath>
@@ -15,12 +15,13 @@
 namespace sinter::data {
 
 struct split_options {
-  double test = 0.25;               ///< the share of the rows, rounded up, as scikit-learn has it
-  std::optional<key> shuffle = {};  ///< in the order of the rows without one: the last rows are the test's
+  double test = 0.25;               ///< fraction of the rows, rounded up, as in scikit-learn
+  std::optional<key> shuffle = {};  ///< without a key, rows keep their order, and the last ones are the test's
 };
 
-/// A dataset, see batches(), in two of its kind: `auto [train, test] = data::train_test_split(d, {.test = 0.2, .shuffle = k})`.
-/// The same key gives the same rows on every machine. user_error for a share that leaves either without a row.
+/// Splits a dataset, see batches(), into two of its kind: `auto [train, test] = data::train_test_split(d, {.test = 0.2,
+/// .shuffle = k})`. The same key gives the same rows on every machine. user_error for a fraction that leaves either part
+/// without a row.
 template <class Dataset>
 auto train_test_split(const Dataset& d, const split_options& how = {}, location here = location::current()) {
   const location at = here.in("data::train_test_split");
@@ -40,23 +41,23 @@ auto train_test_split(const Dataset& d, const split_options& how = {}, location 
   return std::pair{detail::batch_of(d, kept, at), detail::batch_of(d, left, at)};
 }
 
-/// (x - mean) / deviation of each column: a tree that is saved and passed on with a model. fit_standard_scaler makes it.
+/// (x - mean) / deviation of each column: a tree that a model can contain. fit_standard_scaler makes it.
 template <class T, int Rank = 2>
 struct standard_scaler {
   tensor<T, Rank - 1> mean, deviation;
 
-  /// x, of rows like those it was fitted to: to mean 0 and variance 1. One dtype.
+  /// Scales x, with rows like the fitted ones, to mean 0 and variance 1. x has the scaler's dtype.
   tensor<T, Rank> operator()(const tensor<T, Rank>& x, location at = location::current()) const {
     return sinter::detail::evaluate(div(sub(x, mean, at), deviation, at), at);
   }
-  /// What was x.
+  /// The inverse of scaling.
   tensor<T, Rank> inverse(const tensor<T, Rank>& y, location at = location::current()) const {
     return sinter::detail::evaluate(add(mul(y, deviation, at), mean, at), at);
   }
 };
 
-/// The means and deviations of the columns of x (rows, …), as scikit-learn's StandardScaler has them: NaN is left out, the deviation
-/// is that of the rows themselves, and 1 for a column of one value. Floating dtypes, computed in f64. user_error without rows.
+/// The means and deviations of the columns of x (rows, …), as scikit-learn's StandardScaler computes them. NaN is ignored.
+/// The deviation is the rows' own, and 1 for a constant column. Floating dtypes, computed in f64. user_error without rows.
 template <tensor_like X>
 auto fit_standard_scaler(const X& x, location here = location::current()) {
   const location at = here.in("data::fit_standard_scaler");
@@ -68,7 +69,7 @@ auto fit_standard_scaler(const X& x, location here = location::current()) {
     const tensor<double, X::rank> y = sinter::detail::evaluate(sinter::cast<double>(x, at), at);
     if (y.shape()[0] == 0) fail(at.op, "x has no rows", at);
     const tensor<double, rank> mean = nanmean(y, axis<0>, at);
-    // Not by the variance: that of equal values may be a rounding's square.
+    // Tested by the extremes, because rounding can give equal values a variance above 0.
     const tensor<double, rank> deviation =
         where(eq(nanmax(y, axis<0>, at), nanmin(y, axis<0>, at), at), 1.0, nanstd(y, axis<0>, 0, at), at);
     return standard_scaler<T, X::rank>{sinter::detail::evaluate(sinter::cast<T>(mean, at), at),

@@ -1,4 +1,4 @@
-// data/progress.hpp: a progress bar on a terminal; a line for each tenth of the way elsewhere.
+// data/progress.hpp: a progress bar on a terminal; elsewhere a line for each tenth of the total.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ class progress_bar {
  public:
   SINTER_API explicit progress_bar(std::int64_t total, std::FILE* to = stdout);
 
-  /// Shows that `done` of the total are done, with a few words.
+  /// Shows that `done` of the total are done, followed by `words`.
   SINTER_API void show(std::int64_t done, const std::string& words = "");
 
  private:

@@ -1,4 +1,4 @@
-// data/progress_rules.hpp: what progress.hpp declares; compiled once.
+// data/progress_rules.hpp: the definitions for progress.hpp; compiled once.
 #pragma once
 
 #include <unistd.h>

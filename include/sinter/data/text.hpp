@@ -1,4 +1,4 @@
-// data/text.hpp: text as numbers: bytes, the bytes that a text has, byte-pair encoding as GPT-2's.
+// data/text.hpp: text as numbers: all bytes, the bytes of a text, or GPT-2's byte-pair encoding.
 #pragma once
 
 #include <array>
@@ -15,12 +15,12 @@
 
 namespace sinter::data {
 
-/// A file's bytes as text. system_error when it cannot be read.
+/// The bytes of a file as text. system_error if it cannot be read.
 SINTER_API std::string read_text(const std::string& path, location at = location::current());
 
 namespace detail {
 
-/// The end of the piece that begins at a place, as GPT-2's pattern has it:
+/// The end of the piece that begins at `at`, by GPT-2's pattern:
 /// 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 SINTER_API std::size_t piece_end(std::string_view text, std::size_t at);
 
@@ -30,19 +30,19 @@ SINTER_API std::size_t piece_end(std::string_view text, std::size_t at);
 struct byte_tokenizer {
   std::int64_t size() const { return 256; }
   SINTER_API std::vector<std::int64_t> encode(std::string_view text) const;
-  /// user_error for a token that there is not.
+  /// user_error for an unknown token.
   SINTER_API std::string decode(std::span<const std::int64_t> ids, location at = location::current()) const;
   std::string decode(std::initializer_list<std::int64_t> ids, location at = location::current()) const {
     return decode(std::span(ids.begin(), ids.size()), at);
   }
 };
 
-/// A token for each byte that a text has, in their order: few for a model of characters.
+/// A token for each distinct byte of a text, in the order of the bytes: a small vocabulary for models of characters.
 class char_tokenizer {
  public:
   SINTER_API explicit char_tokenizer(std::string_view text);
   std::int64_t size() const { return static_cast<std::int64_t>(bytes_.size()); }
-  /// user_error for a byte that the text did not have.
+  /// user_error for a byte that is not in the vocabulary's text.
   SINTER_API std::vector<std::int64_t> encode(std::string_view text, location at = location::current()) const;
   SINTER_API std::string decode(std::span<const std::int64_t> ids, location at = location::current()) const;
   std::string decode(std::initializer_list<std::int64_t> ids, location at = location::current()) const {
@@ -54,19 +54,19 @@ class char_tokenizer {
   std::array<std::int64_t, 256> ids_;
 };
 
-/// Byte-pair encoding of bytes, with GPT-2's vocab.json and merges.txt. decode(encode(text)) is text, whatever its bytes.
+/// Byte-pair encoding with GPT-2's vocab.json and merges.txt. decode(encode(text)) is text, for any bytes.
 class bpe_tokenizer {
  public:
-  /// system_error for files that are damaged or do not belong together.
+  /// system_error for damaged files, and files that do not belong together.
   SINTER_API bpe_tokenizer(const std::string& vocabulary, const std::string& merges, location at = location::current());
 
   /// The number of tokens.
   std::int64_t size() const { return static_cast<std::int64_t>(bytes_.size()); }
-  /// The token of these bytes: `t.id("<|endoftext|>")`. user_error when there is none.
+  /// The token of these bytes: `t.id("<|endoftext|>")`. user_error for unknown bytes.
   SINTER_API std::int64_t id(const std::string& token, location at = location::current()) const;
 
   SINTER_API std::vector<std::int64_t> encode(std::string_view text) const;
-  /// user_error for a token that there is not.
+  /// user_error for an unknown token.
   SINTER_API std::string decode(std::span<const std::int64_t> ids, location at = location::current()) const;
   std::string decode(std::initializer_list<std::int64_t> ids, location at = location::current()) const {
     return decode(std::span(ids.begin(), ids.size()), at);
@@ -83,7 +83,7 @@ class bpe_tokenizer {
 
   SINTER_API void read_merges(const std::string& path, location at);
 
-  /// Joins the pair of the least rank, the first one of equals, until no pair is one of merges.txt.
+  /// Joins the pair of the lowest rank, the first among equals, until merges.txt has no pair.
   SINTER_API void encode_piece(std::string_view piece, std::vector<std::int64_t>& out) const;
 
   std::vector<std::string> bytes_;  ///< of each token

@@ -1,4 +1,4 @@
-// data/text_rules.hpp: what text.hpp declares; compiled once.
+// data/text_rules.hpp: the definitions for text.hpp; compiled once.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ SINTER_API std::string read_text(const std::string& path, location at) {
 
 namespace detail {
 
-/// The bytes of tokens, by what(token). user_error for a token that is not below `size`.
+/// The bytes of tokens, each what(token). user_error for a token of `size` or above.
 template <class What>
 std::string decoded(std::span<const std::int64_t> ids, std::int64_t size, location at, const What& what) {
   std::string out;
@@ -40,7 +40,7 @@ std::string decoded(std::span<const std::int64_t> ids, std::int64_t size, locati
   return out;
 }
 
-/// The end of what ` ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+` matches at a place; the place where it matches nothing.
+/// The end of a match of ` ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+` at `at`; `at` without a match.
 inline std::size_t run_end(std::string_view text, std::size_t at) {
   std::size_t next = at + (text[at] == ' ');
   if (next == text.size()) return at;
@@ -52,7 +52,7 @@ inline std::size_t run_end(std::string_view text, std::size_t at) {
   return end;
 }
 
-/// The end of a run of spaces; `last` is where its last one begins.
+/// The end of a run of spaces; `last` becomes the begin of its last space.
 inline std::size_t spaces_end(std::string_view text, std::size_t at, std::size_t& last) {
   std::size_t end = last = at;
   for (std::size_t next = at; next < text.size(); end = next) {
@@ -70,7 +70,7 @@ SINTER_API std::size_t piece_end(std::string_view text, std::size_t at) {
   if (const std::size_t end = run_end(text, at); end > at) return end;
   std::size_t last = at;
   const std::size_t end = spaces_end(text, at, last);
-  // The last space before what is none belongs to that, unless it is alone.
+  // The last space before another character belongs to that character's piece, unless it is the only space.
   return end < text.size() && last > at ? last : end;
 }
 
@@ -98,8 +98,8 @@ class vocabulary_events : public io::detail::json_events {
   int depth_ = 0;
 };
 
-/// GPT-2's files spell bytes as code points: those that can be seen as themselves, the others from 256 on. A spelling as bytes; code
-/// points of no byte stay.
+/// GPT-2's files spell bytes as code points: visible bytes as themselves, the others from 256 on. Converts a spelling to
+/// bytes; code points without a byte stay.
 inline std::string unspelled(std::string_view token) {
   static const std::array<unsigned char, 68> others = [] {
     std::array<unsigned char, 68> o{};
@@ -194,7 +194,7 @@ SINTER_API std::int64_t bpe_tokenizer::id(const std::string& token, location at)
 
 SINTER_API std::vector<std::int64_t> bpe_tokenizer::encode(std::string_view text) const {
   std::vector<std::int64_t> out;
-  std::unordered_map<std::string_view, std::pair<std::size_t, std::size_t>> known;  // where a piece stands in `out`
+  std::unordered_map<std::string_view, std::pair<std::size_t, std::size_t>> known;  // the place of a piece in `out`
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = detail::piece_end(text, at);
     const std::string_view piece = text.substr(at, end - at);
@@ -266,7 +266,7 @@ SINTER_API void bpe_tokenizer::encode_piece(std::string_view piece, std::vector<
     const candidate c = next.top();
     next.pop();
     symbol& left = chain[c.left];
-    // What has been joined since has another id, or none.
+    // A symbol that was joined meanwhile has another id, or none.
     if (left.id != c.a || left.after == none || chain[left.after].id != c.b) continue;
     symbol& right = chain[left.after];
     right.id = -1;

@@ -1,4 +1,4 @@
-// data/unicode.hpp: which code points are letters and numbers, of Unicode 14; UTF-8 code point by code point.
+// data/unicode.hpp: the letters and numbers of Unicode 14, and UTF-8 code point by code point.
 #pragma once
 
 #include <algorithm>
@@ -167,7 +167,7 @@ constexpr bool in_ranges(const code_range (&ranges)[N], char32_t c) {
 
 enum class code_kind { letter, number, space, other };
 
-/// \p{L}, \p{N}, \s and the rest.
+/// The kind of a code point: \p{L}, \p{N}, \s or other.
 inline code_kind kind_of_code(char32_t c) {
   if (c < 0x80) {
     if ((c | 32) >= 'a' && (c | 32) <= 'z') return code_kind::letter;
@@ -180,7 +180,7 @@ inline code_kind kind_of_code(char32_t c) {
   return in_ranges(letters, c) ? code_kind::letter : in_ranges(numbers, c) ? code_kind::number : code_kind::other;
 }
 
-/// The code point at a byte, and the byte behind it; a byte that is no UTF-8 is a code point beyond Unicode.
+/// The code point at a byte, and the index after it; an invalid byte is a code point beyond Unicode.
 inline char32_t code_at(std::string_view text, std::size_t& at) {
   const auto byte = [&](std::size_t i) { return static_cast<char32_t>(static_cast<unsigned char>(text[i])); };
   const char32_t lead = byte(at++);

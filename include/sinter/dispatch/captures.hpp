@@ -1,4 +1,5 @@
-// dispatch/captures.hpp: tensors that a traced function has captured: whether anybody else still holds them, and random keys among them.
+// dispatch/captures.hpp: tensors captured by a traced function: whether other handles still hold them, and random keys among
+// them.
 #pragma once
 
 #include <algorithm>
@@ -11,11 +12,11 @@
 
 namespace sinter::engine::detail {
 
-/// Captured memory to which somebody else referred when the trace had ended. When nobody does any more, a handle that was captured by
-/// reference went elsewhere. What the function made for itself is not watched, and what its closure holds stays held.
+/// Captured memory with other references at the end of the trace. Once these are gone, a handle captured by reference was
+/// reassigned. Tensors made by the function are not watched, and tensors in its closure stay held.
 class capture_watch {
  public:
-  /// Of a trace that has ended.
+  /// For a trace that has ended.
   SINTER_COLD explicit capture_watch(const tracer& t) {
     const std::size_t first = t.graph.inputs.size() - t.captures.size();
     for (std::size_t i = 0; i < t.captures.size(); ++i) {
@@ -28,7 +29,7 @@ class capture_watch {
 
   bool empty() const { return watched_.empty(); }
 
-  /// Asked by every hit.
+  /// Called at every hit.
   bool is_stale() const {
     for (const auto& w : watched_)
       if (capture_list::others(*w.memory) == 0) [[unlikely]]
@@ -36,7 +37,7 @@ class capture_watch {
     return false;
   }
 
-  /// Where the function uses the first tensor that is stale.
+  /// The line where the function uses the first stale tensor.
   location stale_line() const {
     for (const auto& w : watched_)
       if (capture_list::others(*w.memory) == 0) return w.where;
@@ -51,14 +52,14 @@ class capture_watch {
   series<watched> watched_;
 };
 
-/// Null where there is nothing to watch.
+/// Null if there is nothing to watch.
 inline std::shared_ptr<const capture_watch> watch_captures(const tracer& t) {
   if (t.captures.empty()) return nullptr;
   auto made = make_on_heap<const capture_watch>(t);
   return made->empty() ? nullptr : made;
 }
 
-/// Where g draws random numbers with a key that follows from one of the inputs that are captured, and from nothing else.
+/// The place where g draws random numbers with a key that depends only on captured inputs.
 SINTER_COLD inline std::optional<location> captured_key(const ir::graph& g, const series<char>& is_captured) {
   const auto follows = [&](ir::node_id id) {
     const auto passes = [](ir::op code) {
@@ -74,7 +75,7 @@ SINTER_COLD inline std::optional<location> captured_key(const ir::graph& g, cons
     if (n.code != ir::op::opaque) continue;
     const ir::opaque& step = *n.attr.step;
     for (const ir::graph& part : step.parts) {
-      // A condition precedes what branches take; a loop's body begins with the step's index.
+      // A condition precedes the branches' operands; a loop's body begins with the step's index.
       const std::size_t own = step.kind == ir::opaque_kind::loop, given = step.kind == ir::opaque_kind::cond;
       series<char> inner(part.inputs.size(), 0);
       for (std::size_t i = own; i < inner.size() && i - own + given < n.in.size(); ++i)
@@ -85,7 +86,7 @@ SINTER_COLD inline std::optional<location> captured_key(const ir::graph& g, cons
   return std::nullopt;
 }
 
-/// The same of a trace.
+/// The same for a trace.
 SINTER_COLD inline std::optional<location> captured_key(const tracer& t) {
   if (t.captures.empty()) return std::nullopt;
   series<char> is_captured(t.graph.inputs.size(), 0);

@@ -1,4 +1,4 @@
-// dispatch/dispatch.hpp: which specialisation of a compiled function answers a call, and what happens when none does.
+// dispatch/dispatch.hpp: selects the specialisation that answers a call, or makes one.
 #pragma once
 
 #include <algorithm>
@@ -125,7 +125,8 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   }
 
  private:
-  /// The specialisation that accepts the call and true, or one that would but for C++ numbers.
+  /// The specialisation that accepts the call, and true. Otherwise a specialisation that differs only in C++ numbers, or
+  /// null, and false.
   std::pair<const specialisation*, bool> answering(const function_state::reading& now, const call& c,
                                                    const tracing& trace) {
     if (const specialisation* const e = held_.accepted(now, c)) return {e, true};
@@ -146,7 +147,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   found miss(const call& c, const tracing& trace, tier when) {
     std::unique_lock one_build(building_);
     readers::count& in = held_.enter();
-    found held(nullptr, nullptr, &in);  // leaves on every way out
+    found held(nullptr, nullptr, &in);  // leaves on every exit
     std::string stale;
     specialisation* e = fresh(c, stale);
     if (!e) e = accepted_by_ignoring(c);
@@ -161,7 +162,8 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     return held;
   }
 
-  /// The specialisation that accepts a call. If it has captured tensors that are other ones by now, all such are dropped, and `stale` says so.
+  /// The specialisation that accepts a call. If its captured tensors were reassigned, all such specialisations are dropped,
+  /// and `stale` has the line.
   specialisation* fresh(const call& c, std::string& stale) {
     specialisation* const e = held_.look_up(c);
     if (!e || !e->is_stale()) return e;
@@ -179,7 +181,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     return held_.look_up(c);
   }
 
-  /// Warns once of a captured key.
+  /// Warns once about a captured key.
   void check_keys(const tracer& t) {
     if (told_of_key_) return;
     const auto at = captured_key(t);
@@ -194,7 +196,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
             *at));
   }
 
-  /// A specialisation that would accept the call if tests' ignored guards were not there.
+  /// A specialisation that would accept the call without the guards that tests ignore.
   specialisation* accepted_by_ignoring(const call& c) const {
     const unsigned ignored = ignored_guards().load(std::memory_order_relaxed);
     if (!ignored) return nullptr;
@@ -207,18 +209,18 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     return nullptr;
   }
 
-  /// A call that no specialisation accepts, and what is known of it before it is traced.
+  /// A call that no specialisation accepts, and its facts before it is traced.
   struct missed {
     const call& c;
     const tracing& trace;
     tier when;
     series<failed_guard> failed{};
     std::string why{};
-    series<specialisation*> differing{};         ///< that would accept it but for C++ numbers
-    bool strict = false;                         ///< a stance forbids to compile
-    std::size_t regular = 0, native = 0;         ///< specialisations of its types, and those that run in segments
-    bool beyond = false, beyond_native = false;  ///< there may be no more of them
-    std::string refusal{};                       ///< why values that it reads are not specialised on; "": they are
+    series<specialisation*> differing{};         ///< would accept it except for C++ numbers
+    bool strict = false;                         ///< a stance forbids compiling
+    std::size_t regular = 0, native = 0;         ///< specialisations for its types, and those that run in segments
+    bool beyond = false, beyond_native = false;  ///< the limits of these are reached
+    std::string refusal{};                       ///< why it is not specialised on values that it reads; "" if it is
   };
 
   missed examined(const call& c, const tracing& trace, tier when, const std::string& stale) {
@@ -242,12 +244,12 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
       m.refusal = limits_.complaint(std::max(m.regular, m.native));
   }
 
-  /// A specialisation for a call that none accepts; null when the function is to be run as it is. As soon as the function reads a
-  /// value, what it does is this call's: others need not wait for it, and it may wait for them.
+  /// Makes a specialisation for a call that none accepts; null if the function is to run natively. Once the function has read
+  /// a value, its run belongs to this call. Other threads then need not wait for it, and it may wait for them.
   specialisation* make(const call& c, const tracing& trace, tier when,
                        std::unique_lock<std::recursive_mutex>& one_build, const std::string& stale) {
     check_device(c.where, how_.name.c_str(), where_);
-    if (!in_one_library(c.signature, where_.file)) keep_loaded(c.signature);  // what is made is known by that address
+    if (!in_one_library(c.signature, where_.file)) keep_loaded(c.signature);  // the address identifies specialisations
     missed m = examined(c, trace, when, stale);
     const bool shares =
         std::any_of(m.differing.begin(), m.differing.end(), [](const auto* e) { return e->kin->kernels != nullptr; });
@@ -270,8 +272,8 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     return built(m, t, n, interpreted, replaced);
   }
 
-  /// Traces the call until its graph is that of kin, or a new one, in `t` and `n`: then null. Else the specialisation that answers it,
-  /// from kernels of kin or, where the function reads a value, in segments.
+  /// Traces the call until its graph, in `t` and `n`, is that of kin or a new one; then returns null. Otherwise returns the
+  /// specialisation that answers it, by kernels of kin or, if the function reads a value, in segments.
   specialisation* traced_to_known(const missed& m, std::unique_lock<std::recursive_mutex>& one_build, traced& t,
                                   numbered& n) {
     function_state::entry in_segments;
@@ -292,7 +294,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
         t = trace_sizes(m.c, m.trace, std::move(layout), m.refusal, !m.strict, on_read);
       } catch (const std::exception& problem) {
         held_.remove(in_segments.get());
-        // Under a stance that is the error, whatever the function cannot do then.
+        // Under a stance the user_error is the stance's, whatever else the function cannot do.
         if (dynamic_cast<const user_error*>(&problem)) may_compile(m.why);
         throw;
       }
@@ -309,7 +311,8 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     return nullptr;
   }
 
-  /// A specialisation of a new graph, with its program or the interpreter until there is one; in place of `replaced`, if any.
+  /// A specialisation of a new graph, with its program, or with the interpreter until it is ready; replaces `replaced`, if
+  /// given.
   specialisation* built(const missed& m, traced& t, const numbered& n, bool interpreted,
                         const specialisation* replaced) {
     const function_state::entry made = guarded(m, t, interpreted);
@@ -337,7 +340,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     return made.get();
   }
 
-  /// The guards of a new graph, its captured tensors, and what its report says; without a program.
+  /// The guards of a new graph, its captured tensors, and the texts of its report; without a program.
   function_state::entry guarded(const missed& m, const traced& t, bool interpreted) {
     auto made =
         make_on_heap<specialisation>(guard(m.c, t.graph->assumed, words_of(m.c, m.trace)), t.skeleton, m.why,
@@ -355,8 +358,8 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     return made;
   }
 
-  /// What a specialisation of this call with open extents takes the place of, so that it is made past the limit too: the
-  /// least recently used one that differs from the call in extents alone, and was made for such as are open now. Or null.
+  /// The specialisation that a call with open extents replaces, so that it is made even past the limit. It is the least
+  /// recently used specialisation that differs from the call only in extents that are now open; or null.
   const specialisation* opened_by(const call& c, const assumptions& made) const {
     const specialisation* found = nullptr;
     const auto is_of_sizes = [](const mismatch& m) {
@@ -371,20 +374,20 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     return found;
   }
 
-  /// Whether this thread's stance lets a call compile; false where the function is to be run as it is.
+  /// Whether this thread's stance lets a call compile; false if the function is to run natively.
   bool may_compile(const std::string& why) const {
     if (current_stance == stance::fail_on_recompile)
       fail(how_.name, "a stance forbids to compile, and no specialisation accepts this call: " + why, where_);
     return current_stance != stance::eager_on_recompile;
   }
 
-  /// A specialisation whose kernels its kin share: they take the constants by which the traces differ as arguments.
+  /// A specialisation whose kin share their kernels, which take the differing constants as arguments.
   specialisation* supplied(const std::shared_ptr<kinship>& kin, const traced& t, const numbered& n, const call& c,
                            series<leaf_text> words, const std::string& why, tier when) {
     varying numbers = kin->constants;
     const bool more = numbers.note(n.graph, n.constants);
     if (more || !kin->kernels->reads(t.graph->captures)) {
-      if (more) may_compile(why);  // else the kernels are there, for other captured tensors
+      if (more) may_compile(why);  // else the kernels exist, for other captured tensors
       std::swap(kin->constants, numbers);
       try {
         maker().share(*kin, n, t, c, when);
@@ -405,7 +408,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
 
   kernel_maker maker() { return {how_, held_, shared_}; }
 
-  /// Of several guards those of numbers are not what kernels are made for.
+  /// Among several failed guards, numbers are ignored, because kernels are not made for them.
   void note(const series<failed_guard>& failed) {
     const bool numbers = std::all_of(failed.begin(), failed.end(), [](const auto& f) { return f.is_number(); });
     for (const auto& f : failed)
@@ -429,8 +432,8 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     if (e.warmth->just_hot(extents) && !warm(c, trace)) e.warmth->ask_again(extents);
   }
 
-  /// Extents that a specialisation with open ones meets often get kernels of their own, made in the background. False when
-  /// that has to wait, since another build is under way.
+  /// Makes kernels, in the background, for frequent extents of a specialisation with open ones. False if that must wait for
+  /// another build.
   bool warm(const call& c, const tracing& trace) {
     const std::unique_lock one_build(building_, std::try_to_lock);
     if (!one_build) return false;
@@ -469,16 +472,16 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   limits limits_;  ///< under building_
   size_policy sizes_;
   static constexpr int most_silent = 3;
-  int reassigned_ = 0;             ///< how often captured tensors were; under building_
+  int reassigned_ = 0;             ///< number of reassigned captured tensors; under building_
   bool told_of_key_ = false;       ///< under building_
-  std::recursive_mutex building_;  ///< held while a specialisation is made; what is traced may call the function again
+  std::recursive_mutex building_;  ///< held while a specialisation is made; a traced function may call it again
   function_state held_;
   std::shared_ptr<void> shared_;
 };
 
 }  // namespace detail
 
-/// Numbers that were specialised are compared by the guard itself.
+/// The guard itself compares specialised numbers.
 SINTER_API bool holds(const assumptions& given, const call& c) {
   return given.layout.sizes.empty() || detail::sizes_hold(given.layout, c.tensors);
 }
@@ -491,7 +494,7 @@ SINTER_API std::shared_ptr<function> make_function(const options& how, location 
          where);
   auto made = std::make_shared<detail::dispatcher>(how, where);
   made->held().lives(std::shared_ptr<detail::function_state>(made, &made->held()));
-  // The library of the function may be unloaded next: a job that runs on is left with nothing that code there destroys.
+  // The function's library may be unloaded next, so running jobs must not keep objects that its code destroys.
   return {made.get(), [made](function*) mutable { made->held().builds.end(), made.reset(); }};
 }
 

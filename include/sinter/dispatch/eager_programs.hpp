@@ -1,4 +1,4 @@
-// dispatch/eager_programs.hpp: eager work on a GPU: the programs of stage points, by what they compute and how their operands lie.
+// dispatch/eager_programs.hpp: eager work on a GPU: the programs of stage points, by computation and operand layouts.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct stage_entry {
   std::shared_ptr<const program> exact, any;  ///< with the numbers as constants; with numbers as operands
 };
 
-/// A stage in the terms of its key: operands without repetitions, numbers apart.
+/// The key of a stage: operands without repetitions, numbers separately.
 class stage_key {
  public:
   explicit stage_key(const stage& s) {
@@ -48,7 +48,7 @@ class stage_key {
   const std::string& text() const { return text_; }
   const std::string& numbers() const { return numbers_; }
 
-  /// What the program takes, in order.
+  /// The program's arguments, in order.
   std::vector<argument> arguments(bool with_numbers) const {
     std::vector<argument> out;
     out.reserve(arguments_.size());

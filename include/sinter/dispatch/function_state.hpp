@@ -1,5 +1,5 @@
-// dispatch/function_state.hpp: what one function holds, specialisations and segments: what they count, and which leave when it is too
-// much.
+// dispatch/function_state.hpp: the specialisations and segments of one function: their counts, and their removal beyond the
+// limits.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,8 @@
 
 namespace sinter::engine::detail {
 
-/// Calls read the table of specialisations without a lock. A set of extents that are numbers, with the segments that the first
-/// call with them needs, counts like one specialisation; so does each segment that a later call adds to a set.
+/// Calls read the table of specialisations without a lock. A set of numeric extents, with the segments that its first call
+/// needs, counts like one specialisation. So does each segment that a later call adds to a set.
 class function_state {
  public:
   using entry = std::shared_ptr<specialisation>;
@@ -37,11 +37,11 @@ class function_state {
 
   /// The count to decrement when the table is no longer read.
   readers::count& enter() { return readers_.enter(); }
-  /// Of the table as it is, for those who have entered.
+  /// The lookup in the present table, for threads that have entered.
   specialisation* look_up(const call& c) { return table_.load()->look_up(c, clock_); }
   const series<entry>& all() const { return table_.load()->all(); }
 
-  /// The table for as long as this lives.
+  /// Keeps the table alive as long as this lives.
   class reading {
    public:
     explicit reading(const function_state& h) : in_(h.readers_.enter()), table_(h.table_.load()) {}
@@ -55,10 +55,10 @@ class function_state {
     const specialisation_table* table_;
   };
 
-  /// What look_up says to one who reads only.
+  /// look_up for a reading thread.
   specialisation* accepted(const reading& now, const call& c) { return now->look_up(c, clock_); }
 
-  /// How many there are of a kind, for arguments of some types or of all.
+  /// The number of specialisations of a kind, for arguments of some types, or for all.
   static std::size_t count(const series<entry>& all, specialisation_state kind, const void* signature = nullptr) {
     std::size_t n = 0;
     for (const auto& e : all) n += e->kind == kind && (!signature || e->when.signature() == signature);
@@ -66,14 +66,14 @@ class function_state {
   }
   std::size_t most() const { return static_cast<std::size_t>(std::max(how_.recompile_limit, 1)); }
 
-  /// What counts towards .recompile_limit for arguments of these types, and whether that is as much as there may be.
+  /// The count for .recompile_limit for arguments of these types, and whether it has reached the limit.
   std::pair<std::size_t, bool> limited(const void* signature) {
     const std::lock_guard lock(mutex_);
     const std::size_t n = counted(all(), signature);
     return {n, reached(n)};
   }
 
-  /// Puts a specialisation into the table, in the place of another one if that is held, and takes out what is too much.
+  /// Adds a specialisation to the table, or replaces one if it is held, and removes the excess.
   void add(const entry& made, const specialisation* replaced = nullptr) {
     const std::lock_guard lock(mutex_);
     series<entry> next = all();
@@ -85,13 +85,12 @@ class function_state {
     else if (count(next, made->kind, types) >= most())
       drop(next, [&](const specialisation& e) { return e.kind == made->kind && e.when.signature() == types; });
     next.push_back(made);
-    if (made->kind == specialisation_state::hot && bytes_of(next) > how_.recompile_bytes)
-      return;  // they take nobody's place
+    if (made->kind == specialisation_state::hot && bytes_of(next) > how_.recompile_bytes) return;  // they replace none
     fit(next, made.get());
     publish(std::move(next), made->kind == specialisation_state::hot ? nullptr : made.get());
   }
 
-  /// Takes a specialisation out, if there is one.
+  /// Removes a specialisation, if given.
   void remove(const specialisation* gone) {
     if (!gone) return;
     const std::lock_guard lock(mutex_);
@@ -100,7 +99,7 @@ class function_state {
     publish(std::move(next));
   }
 
-  /// Takes out all that read captured tensors which are other ones by now.
+  /// Removes all whose captured tensors were reassigned.
   void remove_stale() {
     const std::lock_guard lock(mutex_);
     series<entry> next = all();
@@ -108,32 +107,32 @@ class function_state {
     publish(std::move(next));
   }
 
-  /// Drops what is too much now that a specialisation has its kernels.
+  /// Removes the excess after a specialisation has got its kernels.
   void has_grown(const specialisation* made) {
     const std::lock_guard lock(mutex_);
     fit(made);
   }
 
-  /// Whether extents that calls meet often get kernels of their own.
+  /// Whether frequent extents get their own kernels.
   bool wants_hot_kernels() const {
     const bool may = how_.tier == tier::background || how_.dynamic == dynamic::automatic;
     return may && how_.hot_calls > 0 && !how_.deterministic && wants_kernels();
   }
   bool wants_kernels() const { return engine::wants_kernels(how_.backend); }
 
-  /// The constants that are arguments of segments of one structure; what this graph says where it is the first.
+  /// The constants that are arguments of segments of one structure; by this graph if it is the first.
   varying varying_of(std::uint64_t structure, const ir::graph& g, const series<ir::node_id>& constants) {
     const std::lock_guard lock(mutex_);
     if (constants_.size() >= most_segments) constants_.clear();
     return constants_.try_emplace(structure, g, constants).first->second;
   }
-  /// From now on.
+  /// Sets the varying constants of a structure.
   void varies(std::uint64_t structure, varying constants) {
     const std::lock_guard lock(mutex_);
     constants_[structure] = std::move(constants);
   }
 
-  /// What runs the segment of a key, or null. Extents that it meets often get kernels of their own, made in the background.
+  /// The program for the segment of a key, or null. Its frequent extents get their own kernels, made in the background.
   std::shared_ptr<const program> find(const std::string& key, std::span<const argument> inputs, device where) {
     std::shared_ptr<const program> code;
     std::shared_ptr<tracer> fixed;
@@ -169,8 +168,8 @@ class function_state {
     });
   }
 
-  /// Asks for a segment more in a call with these extents; `open` when none is a number that was asked to be open. What has
-  /// to leave for it leaves.
+  /// Requests a further segment in a call with these extents; `open` is true if all sizes are as open as requested. Removes
+  /// other segments as needed.
   admission admit(const std::shared_ptr<live_call>& c, const std::string& extents, bool open) {
     const std::lock_guard lock(mutex_);
     const bool evicts = how_.on_limit == on_limit::evict;
@@ -197,7 +196,7 @@ class function_state {
     return {true, false, sets_made_, false};
   }
 
-  /// Keeps a segment, if there is none of this key, and drops what is too much. What to run.
+  /// Keeps a segment, unless its key has one, and removes the excess. Returns the program to run.
   std::shared_ptr<const program> keep(std::string key, segment made) {
     const std::lock_guard lock(mutex_);
     const auto [at, is_new] = segments_.try_emplace(std::move(key), std::move(made));
@@ -219,16 +218,16 @@ class function_state {
     return code;
   }
 
-  /// use(segment) for each.
+  /// Calls use(segment) for each segment.
   template <class Use>
   void for_each_segment(Use use) {
     const std::lock_guard lock(mutex_);
     for (const auto& [key, s] : segments_) use(s);
   }
 
-  /// True the first time: of all limits one warning.
+  /// True the first time: there is one warning for all limits.
   bool warn_now() { return !warned_.exchange(true); }
-  /// True in the call that makes so many that a set of extents hardly explains them.
+  /// True in the call that makes more segments than a set of extents could explain.
   bool just_many(const admission& a) {
     const std::lock_guard lock(mutex_);
     return !a.later && std::count_if(segments_.begin(), segments_.end(), [&](const auto& x) {
@@ -236,14 +235,14 @@ class function_state {
                        }) == limits::most_of_one_place;
   }
 
-  /// Builds outlast the function: they ask `self` whether it is there.
+  /// Builds may outlast the function: they use `self` to check.
   void lives(std::weak_ptr<function_state> self) { self_ = std::move(self); }
   const std::weak_ptr<function_state>& self() const { return self_; }
 
   background_builds builds;
 
  private:
-  /// Extents of a call's tensors as far as they are numbers.
+  /// The numeric extents of a call's tensors.
   struct extents_set {
     const void* signature = nullptr;
     std::string extents;
@@ -253,7 +252,7 @@ class function_state {
   using segments = std::unordered_map<std::string, segment>;
   static constexpr std::size_t most_segments = 4096;
 
-  /// Keeps a program for extents that are frequent, where texts leave room for it.
+  /// Keeps a program for frequent extents, if texts leave room for it.
   void add(const std::string& key, series<std::int64_t> sizes, std::shared_ptr<const program> code) {
     const std::lock_guard lock(mutex_);
     const auto at = segments_.find(key);
@@ -271,7 +270,7 @@ class function_state {
     for (const extents_set& s : sets_) n += s.signature == signature;
     return n;
   }
-  /// What counts beside the first towards what the line's functions share.
+  /// The function's count, without its first specialisation, in the limit of its line.
   std::size_t units(const series<entry>& of) const {
     std::size_t n = count(of, specialisation_state::regular) + sets_.size();
     for (const auto& [key, s] : segments_) n += s.how.later;
@@ -293,7 +292,7 @@ class function_state {
     return n;
   }
 
-  /// Drops what was used least recently until the texts fit; `made` stays.
+  /// Removes the least recently used until the texts fit; `made` stays.
   void fit(series<entry>& next, const void* made) {
     while (bytes_of(next) > how_.recompile_bytes) {
       const auto old = [&](const specialisation& e) { return &e != made && !e.reads_values(); };
@@ -351,7 +350,7 @@ class function_state {
       erase_if(sets_, [&](const extents_set& s) { return s.number == set; });
   }
 
-  /// When one of its segments was used last.
+  /// The last use of the set's segments.
   std::uint64_t used(const extents_set& of) const {
     std::uint64_t last = 0;
     for (const auto& [key, s] : segments_)
@@ -359,7 +358,7 @@ class function_state {
     return last;
   }
 
-  /// Drops what was used least recently of that which counts for these types: a specialisation, or a set with its segments.
+  /// Removes the least recently used that counts for these types: a specialisation, or a set with its segments.
   bool drop_counted(series<entry>& next, const void* signature) {
     const auto counts = [&](const specialisation& e) {
       return e.kind == specialisation_state::regular && e.when.signature() == signature;
@@ -383,7 +382,7 @@ class function_state {
     return true;
   }
 
-  /// The table from now on; `recent`, or what was it before, is the most recently used one.
+  /// Publishes a table; `recent`, or the present one, is the most recently used.
   void publish(series<entry> next, specialisation* recent = nullptr) {
     place_.set(units(next));
     const specialisation_table* const before = table_.load();
@@ -397,10 +396,10 @@ class function_state {
 
   const options& how_;
   place_count place_;
-  std::mutex mutex_;  ///< held while anything changes
+  std::mutex mutex_;  ///< held during changes
   mutable readers readers_;
   std::atomic<const specialisation_table*> table_{nullptr};
-  std::atomic<std::uint64_t> clock_{0};  ///< counts uses, but for those of the specialisation that was used last
+  std::atomic<std::uint64_t> clock_{0};  ///< counts uses, except those of the specialisation used last
   segments segments_;
   std::unordered_map<std::uint64_t, varying> constants_;  ///< of segments, by a hash of their graphs' structure
   series<extents_set> sets_;

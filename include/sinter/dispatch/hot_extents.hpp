@@ -1,4 +1,4 @@
-// dispatch/hot_extents.hpp: which extents are frequent.
+// dispatch/hot_extents.hpp: finds frequent extents.
 #pragma once
 
 #include <algorithm>
@@ -8,19 +8,19 @@
 
 namespace sinter::engine::detail {
 
-/// Counts calls by their facts, roughly: some of them, a few facts at a time, the frequent ones stay.
+/// Counts calls by their facts, approximately: some of the calls, and a few facts at a time, of which frequent ones stay.
 class hot_extents {
  public:
   explicit hot_extents(int calls) : enough_(static_cast<std::uint32_t>(std::max(calls / every, 1))) {}
 
-  /// Whether this call counts; those that do not cost next to nothing.
+  /// Whether this call counts; other calls cost almost nothing.
   bool counts() {
     const std::uint32_t n = calls_.load(std::memory_order_relaxed) + 1;
     calls_.store(n == every ? 0 : n, std::memory_order_relaxed);
     return n == every;
   }
 
-  /// True once, when `facts` were seen often enough.
+  /// True once, when `facts` have occurred often enough.
   bool just_hot(std::uint64_t facts) {
     slot& s = slots_[facts % places];
     if (s.facts.load(std::memory_order_relaxed) != facts) {
@@ -31,7 +31,7 @@ class hot_extents {
     return s.times.fetch_add(1, std::memory_order_relaxed) + 1 == enough_;
   }
 
-  /// Nothing came of it: the next call of these facts that counts is told once more.
+  /// No kernels were made: reports the next counted call with these facts again.
   void ask_again(std::uint64_t facts) {
     slot& s = slots_[facts % places];
     if (s.facts.load(std::memory_order_relaxed) == facts) s.times.store(enough_ - 1, std::memory_order_relaxed);

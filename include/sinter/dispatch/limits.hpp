@@ -1,4 +1,4 @@
-// dispatch/limits.hpp: how many specialisations a function may have, and which guard kept failing.
+// dispatch/limits.hpp: the limit of a function's specialisations, and the guard that failed most often.
 #pragma once
 
 #include <algorithm>
@@ -17,15 +17,15 @@
 
 namespace sinter::engine::detail {
 
-/// A comparison that failed, with everything in words.
+/// A failed comparison, in words.
 struct failed_guard {
   mismatch what;
   std::string place;      ///< "argument 0 axis 1"
   std::string want, got;  ///< values
   bool floating = false;  ///< of a C++ number within a tree
-  std::string advice;     ///< what to write instead; or nothing
+  std::string advice;     ///< the remedy, if any
 
-  /// A new one costs a trace, where nothing else differs.
+  /// A new number costs only a trace, if nothing else differs.
   bool is_number() const { return floating || what.kind == guard_kind::number; }
 };
 
@@ -36,7 +36,7 @@ inline std::string text_of(const failed_guard& f) {
   return f.place + " is " + f.got + (f.want.empty() ? "" : ", was " + f.want);
 }
 
-/// What to write instead of a C++ integer.
+/// The remedy for a C++ integer.
 inline std::string advice_for(const leaf_text& l) {
   if (!l.integer) return {};
   return l.in_tree ? "make it a tensor<std::int64_t, 0>, whose value is read at each call"
@@ -98,7 +98,8 @@ inline failed_guard in_words(const mismatch& m, const guard& of, const call& c, 
   return f;
 }
 
-/// Specialisations of all functions that one line makes, beyond the first of each. A function's part changes under its lock.
+/// The number of specialisations of all functions made at one line, beyond the first of each. A function's share changes
+/// under its lock.
 class place_count {
  public:
   place_count(const std::string& name, location where) {
@@ -129,7 +130,7 @@ class place_count {
   int mine_ = 0;
 };
 
-/// The history of a function's misses. Used under the lock of whoever builds.
+/// The history of a function's misses. Used under the lock of the building thread.
 class limits {
  public:
   static constexpr int most_of_one_place = 64;
@@ -160,7 +161,7 @@ class limits {
     return out + (most->values.size() == most_values ? ", ..." : "");
   }
 
-  /// What the one warning, or the error, says: `then` is what becomes of further calls.
+  /// The text of the only warning, or of the error; `then` says how further calls are answered.
   std::string complaint(std::size_t specialisations, const std::string& then = "") const {
     const bool mine = static_cast<int>(specialisations) >= std::max(how_.recompile_limit, 1);
     return (mine ? "there are " + std::to_string(specialisations) +

@@ -1,4 +1,5 @@
-// dispatch/mismatch.hpp: in what a call differs from specialisations, and from which in C++ numbers alone.
+// dispatch/mismatch.hpp: the differences of a call from specialisations, and the specialisations that differ only in C++
+// numbers.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +15,7 @@
 
 namespace sinter::engine::detail {
 
-/// What differs from the most recently used specialisation for the call's types; nothing when there is none.
+/// The differences from the most recently used specialisation for the call's types; empty if there is none.
 inline series<failed_guard> failed_guards(const series<std::shared_ptr<specialisation>>& held, const call& c,
                                           const tracing& trace) {
   const specialisation* last = nullptr;
@@ -31,20 +32,20 @@ inline series<failed_guard> failed_guards(const series<std::shared_ptr<specialis
   return out;
 }
 
-/// Why no specialisation accepts the call.
+/// The reason why no specialisation accepts the call.
 inline std::string reason(const series<failed_guard>& failed) {
   if (failed.empty()) return "the first call with arguments of these types";
   return text::join(failed, "; ", [](const auto& f) { return text_of(f); });
 }
 
-/// "; make it a tensor<std::int64_t, 0>, …" of the first that has something to say.
+/// "; make it a tensor<std::int64_t, 0>, …" for the first that has a remedy.
 inline std::string advice(const series<failed_guard>& failed) {
   for (const auto& f : failed)
     if (!f.advice.empty()) return "; " + f.advice;
   return {};
 }
 
-/// Specialisations that the call differs from in floating C++ numbers alone, the most recently used first.
+/// Specialisations from which the call differs only in floating C++ numbers, the most recently used first.
 inline series<specialisation*> differing_in_numbers(const series<std::shared_ptr<specialisation>>& held, const call& c,
                                                     const tracing& trace) {
   series<specialisation*> out;
@@ -61,8 +62,8 @@ inline series<specialisation*> differing_in_numbers(const series<std::shared_ptr
   return out;
 }
 
-/// The extents with which kernels of theirs may be met: the call's own where such are frequent, then as open as they are for the one
-/// used last. What the call's extents have in common by chance (a batch as wide as the layer) is not asked there.
+/// The extents for which their kernels may already exist: the call's own if these are frequent, then extents as open as in
+/// the specialisation used last. Coincidences of the call's extents (a batch as wide as the layer) are ignored.
 inline series<size_layout> layouts_of(const series<specialisation*>& differing, const call& c) {
   series<size_layout> out;
   if (std::any_of(differing.begin(), differing.end(), [](const auto* e) { return e->kin->frequent; }))
@@ -72,7 +73,7 @@ inline series<size_layout> layouts_of(const series<specialisation*>& differing, 
   return out;
 }
 
-/// What to say when C++ numbers alone have made a third graph with `open` open extents, beside those of `differing`; or nothing.
+/// The warning when C++ numbers alone have made a third graph with `open` open extents, besides those of `differing`; or "".
 inline std::string several_graphs(const series<failed_guard>& failed, const series<specialisation*>& differing,
                                   std::size_t open) {
   const kinship* one = nullptr;

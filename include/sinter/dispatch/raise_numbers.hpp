@@ -1,4 +1,5 @@
-// dispatch/raise_numbers.hpp: graph -> equal graph; floating constants of branches and bodies become operands of their steps.
+// dispatch/raise_numbers.hpp: graph -> equal graph, in which floating constants of branches and bodies are operands of their
+// steps.
 #pragma once
 
 #include <memory>
@@ -12,7 +13,7 @@ namespace sinter::engine::detail {
 
 ir::graph raise_constants(const ir::graph& g);
 
-/// A part of a step that takes `raised` constants behind its inputs; those from number `first` on are its own.
+/// A part of a step with `raised` constants after its inputs; constants from number `first` on are its own.
 inline ir::graph without_constants(const ir::graph& part, const series<const ir::node*>& raised, std::size_t first) {
   ir::graph out;
   series<ir::node_id> moved(part.size(), ir::no_node);
@@ -57,7 +58,7 @@ inline std::shared_ptr<const ir::opaque> raised(const ir::opaque& of, ir::graph&
   return ir::seal(std::move(step));
 }
 
-/// Whether there are branches or bodies.
+/// Whether the graph has branches or bodies.
 inline bool has_parts(const ir::graph& g) {
   for (ir::node_id id = 0; id < g.size(); ++id)
     if (g[id].code == ir::op::opaque && !g[id].attr.step->parts.empty()) return true;

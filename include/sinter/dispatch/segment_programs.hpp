@@ -1,4 +1,4 @@
-// dispatch/segment_programs.hpp: the programs of the graphs between two breaks, by their structure and their sizes.
+// dispatch/segment_programs.hpp: the programs of the graphs between two graph breaks, by structure and sizes.
 #pragma once
 
 #include <cstring>
@@ -17,7 +17,7 @@ namespace sinter::engine {
 
 namespace detail {
 
-/// The call's extents as far as they are numbers: what a segment beyond its structure is made for.
+/// The call's extents that are numbers: with the structure, they identify a segment.
 inline std::string fixed_sizes(const live_call& call, const size_layout& layout) {
   std::string out;
   for (std::size_t i = 0; i < call.arguments.size(); ++i) {
@@ -34,15 +34,14 @@ inline std::string fixed_sizes(const live_call& call, const size_layout& layout)
   return out;
 }
 
-/// Whether sizes are as open as they were asked to be, and there are some.
+/// Whether there are open sizes, as open as requested.
 inline bool is_open(const size_layout& layout) {
   for (const open_size& s : layout.sizes)
     if (s.is_fixed()) return false;
   return layout.any_open();
 }
 
-/// The number by which the segments that the function holds differ from one more, with values: what kept failing. Empty when
-/// they differ otherwise.
+/// The number in which the function's segments differ from a further one, with its values. Empty if they differ in other ways.
 inline std::string differing_number(function_state& held, const ir::graph& g) {
   ir::node_id at = ir::no_node;
   series<std::pair<std::uint64_t, std::string>> values;
@@ -75,12 +74,12 @@ inline constexpr const char* keep_tensors =
     "What differs from call to call, or from round to round, is part of a segment's graph: an integer that is read and "
     "computed with as a C++ number, or the counter of a loop. Keep it a tensor: x * count, not x * count.item()";
 
-/// A segment that is one too many: an error, or one warning.
+/// Refuses a segment beyond the limit: an error, or one warning.
 inline void refuse_segment(const tracer& t, const ir::graph& g, const std::string& extents, const admission& a) {
   const options& how = *t.call->how;
   if (const std::string& beyond = t.call->beyond; !beyond.empty()) {
     if (how.on_limit == on_limit::error) fail(how.name, beyond, t.call->where);
-    return;  // who made the specialisation has warned
+    return;  // the maker of the specialisation has warned
   }
   std::string message, remedy =
                            "Keep the sizes open (dynamic::automatic or mark_dynamic, and no size as an integer), call "
@@ -111,22 +110,22 @@ inline void refuse_segment(const tracer& t, const ir::graph& g, const std::strin
         logs::printable(how.name) + ": " + message + ". It is interpreted, which is slow. " + remedy, t.call->where));
 }
 
-/// Of functions that are traced at each call: outside compile() grad has no limits.
+/// The state for functions that are traced at each call: outside compile() grad has no limits.
 inline function_state& held_by_nobody() {
   static const auto& how = *new options{.name = "grad"};
   static auto& all = *new function_state(how, {});  // threads may outlive statics
   return all;
 }
 
-/// What runs the graph of a segment for a call. The floating constants in which it differs from graphs like it are arguments,
-/// `given` behind the inputs.
+/// The program for a segment's graph in a call. Floating constants that differ between graphs of this structure are
+/// arguments, which follow the inputs in `given`.
 inline std::shared_ptr<const program> segment_program(const tracer& t, const ir::graph& traced,
                                                       series<argument>& inputs, constant_values& given,
                                                       const size_layout& layout) {
   function_state& held = t.call->held ? *t.call->held : held_by_nobody();
   options how = *t.call->how;
   const device where = t.where.value_or(device{});
-  // Rules of derivatives are of this call; what is left of them is not.
+  // Rules of derivatives belong to this call; the inlined graph does not.
   ir::graph raised;
   if (ir::has_calls(traced)) raised = ir::inlined(traced);
   if (has_parts(raised.size() > 0 ? raised : traced)) raised = raise_constants(raised.size() > 0 ? raised : traced);

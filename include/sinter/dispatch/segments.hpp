@@ -1,4 +1,5 @@
-// dispatch/segments.hpp: reading a traced value: the graph so far runs as a segment, and the function goes on with what it gave.
+// dispatch/segments.hpp: reading a traced value: the graph so far runs as a segment, and the function continues with its
+// results.
 #pragma once
 
 #include <algorithm>
@@ -43,10 +44,10 @@ inline captured to_captured(const output& o) {
   return x;
 }
 
-/// How many inputs of the graph are the call's tensors.
+/// The number of the graph's inputs that are the call's tensors.
 inline std::size_t given_inputs(const tracer& t) { return t.segment == 0 || t.sizes ? t.call->arguments.size() : 0; }
 
-/// What the inputs of the graph stand for, in order.
+/// The arguments for the graph's inputs, in order.
 inline series<argument> inputs_of(const tracer& t) {
   series<argument> all;
   if (given_inputs(t) > 0) all = t.call->arguments;
@@ -91,7 +92,7 @@ inline void set_elements_of_input(traced_value& v, const tracer& t) {
   set_elements(v, index < given ? to_captured(t.call->arguments[index]) : t.captures[index - given]);
 }
 
-/// Ends the graph: every value that a tensor refers to gets its elements.
+/// Ends the graph: every value with a tensor gets its elements.
 inline void cut_graph(tracer& t) {
   ir::graph& g = t.graph;
   g.outputs.clear();
@@ -116,12 +117,12 @@ inline void cut_graph(tracer& t) {
   t.start_segment();
 }
 
-/// Computes one value without touching the graph. user_error when that would repeat an effect.
+/// Computes one value without changing the graph. user_error if that would repeat an effect.
 inline void compute_apart(traced_value& v, const char* what, location at) {
   tracer& t = *v.of;
   series<bool> needed(t.graph.size(), false);
   needed[v.node] = true;
-  if (t.sizes)  // the sizes are read off the call's tensors
+  if (t.sizes)  // the sizes are read from the call's tensors
     for (std::size_t i = 0; i < given_inputs(t); ++i) needed[t.graph.inputs[i]] = true;
   for (std::size_t i = v.node + 1; i-- > 0;)
     if (needed[i])
@@ -155,7 +156,7 @@ inline bool contains(const series<break_report>& all, const break_report& b) {
   return std::find(all.begin(), all.end(), b) != all.end();
 }
 
-/// From here on what the function does holds for this call alone.
+/// From here on the function's actions hold only for this call.
 inline void note_break(tracer& t, const std::string& reason, location at) {
   live_call& call = *t.call;
   if (call.fullgraph > 0)
@@ -193,7 +194,7 @@ inline std::size_t hash_of(const storage& memory) {
   return hash_of(host);
 }
 
-/// The same elements in memory of their own.
+/// Copies the elements to separate memory.
 inline void snapshot(storage& memory, void*& data) {
   storage own = allocate(memory.bytes(), memory.where());
   copy(own, own.data(), memory, memory.data(), memory.bytes());
@@ -207,7 +208,7 @@ inline bool is_read(const tracer& t, const storage& memory) {
   return std::any_of(all.begin(), all.end(), [&](const argument& a) { return a.owner && *a.owner == memory; });
 }
 
-/// What the graph reads of this memory it reads from a copy instead.
+/// Makes the graph read a copy of this memory instead.
 inline void keep_old(tracer& t, const storage& memory) {
   for (std::size_t i = 0; i < t.captures.size(); ++i) {
     if (!(t.captures[i].memory == memory)) continue;
@@ -236,7 +237,7 @@ inline void check_copies(live_call& call, bool all) {
   erase_if(call.copies, [](const auto& c) { return c.memory.unique(); });
 }
 
-/// The results of the function: what earlier segments computed for it alone as it is, the rest by a last segment.
+/// The results of the function: unshared results of earlier segments, and the other results by a last segment.
 inline series<captured> answer_of(tracer& t) {
   auto& own = t.call->results;
   const series<argument> inputs = inputs_of(t);
@@ -351,7 +352,7 @@ SINTER_API void cut(tracer& t, const char* what, location at) {
          "or "
          "after, or return the values with has_aux",
          at);
-  // What runs now may hold extents of the trace, and outside it they are numbers.
+  // Code that runs now may hold extents of the trace, which outside it are numbers.
   const std::string why = std::string(what) + " ends the graph, and what it runs takes numbers";
   fix_sizes(t, why, at);
   detail::note_break(t, what, at);

@@ -1,4 +1,4 @@
-// dispatch/shared_kernels.hpp: kernels that specialisations share which differ in floating C++ numbers alone.
+// dispatch/shared_kernels.hpp: kernels shared by specialisations that differ only in floating C++ numbers.
 #pragma once
 
 #include <functional>
@@ -27,7 +27,7 @@ struct numbered {
   std::string structure;
 };
 
-/// Kin of a first trace, whose kernels are still to be made.
+/// The kin of a first trace, before its kernels are made.
 inline std::shared_ptr<kinship> new_kin(const numbered& n, const traced& t) {
   auto kin = make_on_heap<kinship>();
   kin->structure = n.structure;
@@ -36,14 +36,14 @@ inline std::shared_ptr<kinship> new_kin(const numbered& n, const traced& t) {
   return kin;
 }
 
-/// What makes the kernels of one call.
+/// Makes the kernels of one call.
 struct kernel_maker {
   const options& how;
   function_state& held;
   std::shared_ptr<void>& shared;
 
-  /// Kernels that take what varies among kin as arguments: at once, in the background with the interpreter meanwhile, or,
-  /// where `then` is to be told, in the background alone.
+  /// Makes kernels that take the varying constants of kin as arguments: at once, in the background with the interpreter
+  /// meanwhile, or, with `then`, only in the background.
   void share(kinship& kin, const numbered& n, const traced& t, const call& c, tier when,
              std::function<void(function_state&)> then = {}) const {
     opened_numbers numbers(n.graph, kin.constants.of(n.constants), t.graph->captures.size(), c.tensors);
@@ -68,7 +68,7 @@ struct kernel_maker {
   }
 };
 
-/// The specialisation runs its kin's kernels with the constants of its own graph.
+/// Makes the specialisation run its kin's kernels with the constants of its own graph.
 inline void serve_kin(specialisation& made, const numbered& n) {
   made.shared = made.kin->kernels;
   made.serve(

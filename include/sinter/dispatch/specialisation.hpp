@@ -1,4 +1,4 @@
-// dispatch/specialisation.hpp: one set of assumptions with what was made for it, and the table of those of a function.
+// dispatch/specialisation.hpp: a set of assumptions with its program, and a function's table of these.
 #pragma once
 
 #include <algorithm>
@@ -19,21 +19,21 @@
 
 namespace sinter::engine::detail {
 
-/// Why a specialisation is there.
+/// The reason for a specialisation.
 enum class specialisation_state : std::uint8_t {
   regular,
   interpreted,  ///< made beyond the limit: the interpreter answers
   native,       ///< the function reads values: calls run it again, in segments
-  refused,      ///< such a one made beyond the limit: no segment is compiled for it
-  hot,          ///< stands in for one with open extents, for extents that are frequent
-  supplied,     ///< differs from another in C++ numbers alone: the kernels that they share take them at each call
+  refused,      ///< a native one beyond the limit: no segment is compiled for it
+  hot,          ///< replaces one with open extents, for frequent extents
+  supplied,     ///< differs from another only in C++ numbers: their shared kernels take them at each call
 };
 
 struct specialisation : served {
   specialisation(guard g, std::shared_ptr<const void> tree, std::string reason, specialisation_state k)
       : when(std::move(g)), skeleton(std::move(tree)), why(std::move(reason)), kind(k) {}
 
-  /// Whether a tensor that it captures by reference is another one by now.
+  /// Whether a tensor that it captured by reference was reassigned.
   bool is_stale() const { return watch && watch->is_stale(); }
   bool reads_values() const { return kind == specialisation_state::native || kind == specialisation_state::refused; }
 
@@ -52,13 +52,13 @@ struct specialisation : served {
     return out;
   }
 
-  /// The texts that it holds; a native one's segments count by themselves.
+  /// The bytes of its texts; a native one's segments are counted separately.
   std::size_t bytes() const {
     const program* const p = now.load(std::memory_order_acquire);
     return p ? p->text_bytes() : 0;
   }
 
-  /// Of a native one: what a call of it did. Programs are shown as long as the function holds them.
+  /// For a native one: records a call. Programs are shown as long as the function holds them.
   void note(const segments_run& did) {
     const std::lock_guard lock(reading_);
     erase_if(segments_, [](const noted& n) { return n.alive.expired(); });
@@ -69,14 +69,14 @@ struct specialisation : served {
     did_.add(did);
   }
 
-  /// Of a native one: a program stands for another from now on.
+  /// For a native one: replaces a program.
   void replace(const program* old, const std::shared_ptr<const program>& code) {
     const std::lock_guard lock(reading_);
     for (noted& n : segments_)
       if (n.code == old) n = {code.get(), code};
   }
 
-  /// Of a native one, the sizes that a call keeps open: none where the function once did what needs numbers.
+  /// For a native one: the sizes that a call keeps open; none if the function has needed numbers.
   size_layout opened(size_layout wanted) {
     const std::lock_guard lock(reading_);
     if (did_.closes.why.empty()) return wanted;
@@ -88,7 +88,7 @@ struct specialisation : served {
     return {};
   }
 
-  /// Sizes that are less open than they were asked to be.
+  /// Sizes that are less open than requested.
   series<narrowed_size> narrowed() const {
     series<narrowed_size> all = when.given().narrowed;
     const std::lock_guard lock(reading_);
@@ -100,12 +100,12 @@ struct specialisation : served {
   const std::shared_ptr<const void> skeleton;
   const std::string why;
   const specialisation_state kind;
-  std::string beyond;                   ///< why there are no kernels, or not yet
-  std::atomic<std::uint64_t> used{0};   ///< when it last became the most recently used one
-  std::shared_ptr<hot_extents> warmth;  ///< of one with open extents whose frequent extents get kernels of their own
-  std::shared_ptr<kinship> kin;         ///< of one that compares floating C++ numbers
-  std::shared_ptr<const shared_kernels> shared;  ///< of a supplied one
-  std::shared_ptr<const capture_watch> watch;    ///< of one that captures tensors which others hold
+  std::string beyond;                   ///< why kernels are missing, or not ready yet
+  std::atomic<std::uint64_t> used{0};   ///< when the specialisation last became the most recently used
+  std::shared_ptr<hot_extents> warmth;  ///< for open extents: the frequent extents, which get their own kernels
+  std::shared_ptr<kinship> kin;         ///< if the specialisation compares floating C++ numbers
+  std::shared_ptr<const shared_kernels> shared;  ///< for supplied kernels
+  std::shared_ptr<const capture_watch> watch;    ///< if the specialisation captures tensors which other handles hold
 
  private:
   struct noted {
@@ -118,7 +118,7 @@ struct specialisation : served {
   series<noted> segments_;
 };
 
-/// What callers read: replaced as a whole when a specialisation comes or goes.
+/// The table that callers read: replaced as a whole when specialisations change.
 class specialisation_table {
  public:
   explicit specialisation_table(series<std::shared_ptr<specialisation>> entries) : all_(std::move(entries)) {
@@ -141,8 +141,8 @@ class specialisation_table {
     void operator()() const {}
   };
 
-  /// The specialisation that accepts a call, or null: the most recently used one, or else what has the call's hash, or else
-  /// one with open extents. `checked` is told of every guard that is checked.
+  /// The specialisation that accepts a call, or null: the most recently used one, else one with the call's hash, else one
+  /// with open extents. `checked` is called for every guard that is checked.
   template <class Checked = count_nothing>
   specialisation* look_up(const call& c, std::atomic<std::uint64_t>& clock, Checked checked = {}) const {
     const auto accepts = [&](const specialisation* e) {
@@ -178,7 +178,7 @@ class specialisation_table {
   series<std::shared_ptr<specialisation>> all_;
   series<specialisation*> slots_;  ///< exact ones by hash; a power of two, at least half empty
   series<specialisation*> open_;   ///< those with open extents
-  bool hot_ = false;               ///< there are some that stand in for an open one
+  bool hot_ = false;               ///< some replace an open one
   mutable std::atomic<specialisation*> recent_{nullptr};
 };
 

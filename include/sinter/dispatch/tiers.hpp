@@ -18,7 +18,7 @@
 
 namespace sinter::engine::detail {
 
-/// What the exception that is being handled says.
+/// The text of the exception that is being handled.
 inline std::string thrown() {
   try {
     throw;
@@ -29,7 +29,7 @@ inline std::string thrown() {
   }
 }
 
-/// What a build reads of a call's tensors, after the call: dtypes, layouts, devices and alignment, but no elements.
+/// The facts of a call's tensors that a later build needs: dtypes, layouts, devices and alignment, but no elements.
 class kept_arguments {
  public:
   explicit kept_arguments(std::span<const argument> given) : all_(given.begin(), given.end()) {
@@ -62,7 +62,7 @@ class kept_arguments {
   series<storage> owners_;
 };
 
-/// The builds in the background of one function. They are done for as long as this lives.
+/// The background builds of one function. They run only as long as this lives.
 class background_builds {
  public:
   background_builds() = default;
@@ -70,8 +70,7 @@ class background_builds {
   background_builds& operator=(const background_builds&) = delete;
   ~background_builds() { end(); }
 
-  /// Builds for arguments like these and hands the program to `done`, on another thread. Should that fail, there is one
-  /// warning.
+  /// Builds for arguments like these, and passes the program to `done` on another thread. A failure gives one warning.
   void start(const tracer& t, std::span<const argument> arguments, device where, const options& how,
              std::function<void(std::shared_ptr<const program>)> done) {
     struct job {
@@ -104,7 +103,7 @@ class background_builds {
         the_answer_first, all_.get());
   }
 
-  /// None is begun any more, and what one makes that is under way is not wanted: of what was handed to start() nothing is left.
+  /// Begins no further build, and discards running ones: nothing that was passed to start() remains.
   void end() const {
     if (all_->end()) run::background::get().drop(all_.get());
   }
@@ -116,13 +115,13 @@ class background_builds {
   }
 
  private:
-  /// The call that asks for kernels is being answered: a build beside it can cost it its core for longer than it takes.
+  /// The present call comes first: a parallel build could take its core for longer than the call runs.
   static constexpr std::chrono::milliseconds the_answer_first{10};
 
   using deliver_to = std::function<void(std::shared_ptr<const program>)>;
 
-  /// What the jobs share. What is done with a program may hold what code of the function's library destroys: it is left here, for
-  /// end() to take, and not with the job.
+  /// The jobs' shared data. The use of a program may hold objects that code of the function's library destroys. It is kept
+  /// here, where end() takes it, and not in the job.
   struct ongoing {
     std::atomic<int> open{0};
 
@@ -146,12 +145,12 @@ class background_builds {
       return !gone.empty();
     }
 
-    std::recursive_mutex mutex;  ///< what a program takes the place of may be the last that holds a function
+    std::recursive_mutex mutex;  ///< recursive, because a replaced program may be the last holder of a function
     series<deliver_to> waiting;  ///< by job
     bool over = false;
   };
 
-  /// The library stays whose code releases the memory.
+  /// Keeps the library loaded whose code releases the memory.
   static void keep_releasing(const storage& memory) {
     if (!memory) return;
     const auto* const release = reinterpret_cast<const void*>(memory.get()->release);

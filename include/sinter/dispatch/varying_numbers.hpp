@@ -1,4 +1,4 @@
-// dispatch/varying_numbers.hpp: floating constants in which graphs of one function may differ alone: arguments of kernels that they share.
+// dispatch/varying_numbers.hpp: the floating constants in which graphs of one function differ: arguments of shared kernels.
 #pragma once
 
 #include <algorithm>
@@ -22,9 +22,10 @@ void append_bytes(std::string& key, const T& x) {
   key.append(bytes, sizeof x);
 }
 
-/// The nodes of the graph in order but for floating constants, which are listed as far as results need them, how its inputs lie and how these tell the
-/// sizes. Nodes have been pushed in the order in which the function does, so that a function's next call finds what there is
-/// without printing it. What a run asks of its sizes it asks again at each call: a graph with its layout is all that follows.
+/// The key of a graph's structure. It holds the nodes in order, the layouts of the inputs, and how the inputs determine the
+/// sizes. It omits floating constants, which are listed if results need them. Nodes are in the function's order of pushing,
+/// so that its next call finds the program without printing the graph. Questions about sizes are repeated at each call, so
+/// nothing else matters.
 inline std::string structure_key(const ir::graph& g, std::span<const argument> inputs, const size_layout& layout,
                                  const options& how, device where, series<ir::node_id>& constants) {
   std::string key = how.backend;
@@ -56,8 +57,8 @@ inline std::string structure_key(const ir::graph& g, std::span<const argument> i
   return key;
 }
 
-/// Which floating constants are arguments of the kernels that graphs share which are equal but for these: those that may follow
-/// from C++ numbers (graph::constant_apart) from the first graph on, others once they have differed.
+/// The floating constants that are arguments of the kernels shared by graphs which are otherwise equal. Constants that may
+/// depend on C++ numbers (graph::constant_apart) are arguments from the first graph on, others once they have differed.
 class varying {
  public:
   varying() = default;
@@ -67,7 +68,7 @@ class varying {
       if (!g[constants[i]].attr.ints.empty()) become_argument(i);
   }
 
-  /// Notes one more of them, with its constants in order. True when there are more arguments than before.
+  /// Notes a further graph, with its constants in order. True if there are more arguments than before.
   bool note(const ir::graph& g, const series<ir::node_id>& constants) {
     const std::size_t before = arguments_.size();
     const auto now = bits_of(g, constants);
@@ -76,13 +77,13 @@ class varying {
     return arguments_.size() != before;
   }
 
-  /// The constant that each argument is.
+  /// The constant of each argument.
   series<ir::node_id> of(const series<ir::node_id>& constants) const {
     series<ir::node_id> out;
     for (const std::size_t i : arguments_) out.push_back(constants[i]);
     return out;
   }
-  /// The argument that constant number i is, or -1.
+  /// The argument of constant number i, or -1.
   int argument_of(std::size_t i) const { return argument_[i]; }
 
  private:
@@ -100,11 +101,11 @@ class varying {
   }
 
   series<std::uint64_t> first_;
-  series<int> argument_;           ///< per constant the number of its argument, or `literal`
-  series<std::size_t> arguments_;  ///< per argument the number of its constant
+  series<int> argument_;           ///< for each constant, the number of its argument, or `literal`
+  series<std::size_t> arguments_;  ///< for each argument, the number of its constant
 };
 
-/// The graph with constants as inputs of rank 0, in front of its last `captured` ones.
+/// The graph with constants as rank-0 inputs, before its last `captured` inputs.
 inline ir::graph with_inputs(const ir::graph& g, const series<ir::node_id>& constants, std::size_t captured) {
   ir::graph out;
   series<ir::node_id> moved(g.size(), ir::no_node), given, order;
@@ -180,7 +181,7 @@ struct opened_numbers {
   series<argument> inputs;
 };
 
-/// What calls run from now on: set once, or once more when the kernels are there. What ran before stays.
+/// The program of calls from now on: set once, or again when the kernels are ready. The earlier program stays.
 struct served {
   void serve(std::shared_ptr<const program> p) {
     (first_ ? ready_ : first_) = p;
@@ -193,7 +194,7 @@ struct served {
   std::shared_ptr<const program> first_, ready_;
 };
 
-/// A program that takes constants behind a call's arguments.
+/// A program that takes constants after a call's arguments.
 struct shared_kernels : served {
   explicit shared_kernels(capture_list x) : captures(std::move(x)) {}
 
@@ -234,14 +235,14 @@ class supplied_program final : public program {
   series<argument> numbers_;  ///< point into constants_
 };
 
-/// Specialisations that differ in C++ numbers, if at all. Changes while one is made.
+/// Specialisations that differ at most in C++ numbers. Changes while one is made.
 struct kinship {
-  std::string structure;  ///< of their graphs with the layouts of arguments, without floating constants
-  std::size_t open = 0;   ///< extents that these leave open
+  std::string structure;  ///< of their graphs with the arguments' layouts, without floating constants
+  std::size_t open = 0;   ///< number of extents that these leave open
   varying constants;
   std::shared_ptr<shared_kernels> kernels;
-  std::shared_ptr<hot_extents> warmth;  ///< where extents are open: those that are frequent get kernels of their own,
-  bool frequent = false;                ///< such as these
+  std::shared_ptr<hot_extents> warmth;  ///< for open extents: frequent ones get their own kernels
+  bool frequent = false;                ///< this kin was made for frequent extents
 };
 
 }  // namespace sinter::engine::detail

@@ -1,4 +1,4 @@
-// emit/text.hpp: names of types, identities and comments as text: what the printers of every target share.
+// emit/text.hpp: names of types, identities and comments as text, for the printers of all targets.
 #pragma once
 
 #include "../base/series.hpp"
@@ -14,7 +14,7 @@ using plan::kind;
 using plan::role;
 using plan::span_of;
 
-/// The dtype that a value is computed in.
+/// The dtype in which values of a dtype are computed.
 constexpr dtype compute_type(dtype t) { return is_narrow(t) ? dtype::f32 : t; }
 
 inline std::string element_name(dtype t) { return std::string(is_bool(t) ? "b8" : dtype_name(t)); }
@@ -22,7 +22,7 @@ inline std::string memory_type(dtype t) { return "t_" + element_name(t); }
 inline std::string scalar_type(dtype t) { return "s_" + element_name(compute_type(t)); }
 inline std::string vector_type(dtype t) { return "v_" + element_name(compute_type(t)); }
 
-/// The value that leaves the other operand of a combiner unchanged, in the type that values are computed in.
+/// The identity of a combiner, in the type in which values are computed.
 inline std::string identity_of(ir::op combiner, dtype t) {
   const dtype c = compute_type(t);
   return literal(c, ir::combiner_identity(combiner, c));
@@ -39,7 +39,8 @@ inline std::string joined_text(const sorted_set<std::string>& all) {
   return out;
 }
 
-/// So many costly operations are inlined in a kernel; of more each is a call: compilers take time that grows faster than their number.
+/// The greatest number of inlined costly operations. With more, each is a call, because compile time grows faster than their
+/// number.
 inline constexpr std::ptrdiff_t most_inlined = 32;
 
 inline bool is_costly(const instruction& i) { return i.kind == kind::compute && ir::is_expensive(i.code); }
@@ -50,7 +51,8 @@ inline bool calls_functions(const kernel& k) {
 inline std::string called_name(const instruction& i) {
   return std::string("called_") + ir::name(i.code) + "_" + element_name(compute_type(i.type));
 }
-/// "s_f32 called_tanh_f32(s_f32 a) { return tanh(a); }"; `type_of` names a value's type, `value` tells it from the parameters.
+/// "s_f32 called_tanh_f32(s_f32 a) { return tanh(a); }"; `type_of` names a value's type, `value` makes the value from the
+/// parameters.
 template <class Type, class Value>
 std::string called_function(const kernel& k, const instruction& i, Type&& type_of, Value&& value) {
   series<std::string> names, parameters;
@@ -73,24 +75,24 @@ inline bool calls(const std::string& text, std::string_view function) {
   return false;
 }
 
-/// A part of a prelude, and the functions that call for it; none: always.
+/// A part of a prelude, and the functions that require it; none: always included.
 struct piece {
   std::string_view text;
   series<std::string_view> functions;
 };
 
-/// What may stand in a comment: nothing that could end or continue it.
+/// Text that cannot end or continue a comment.
 inline std::string comment(std::string text) {
   for (char& c : text)
     if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '.') c = ' ';
   return text;
 }
 
-/// A sum that f32 would make less accurate the more terms it has.
+/// A sum that would lose accuracy in f32 as its terms increase.
 inline bool is_f32_sum(const instruction& i) {
   return i.kind == kind::reduce && i.code == ir::op::add && compute_type(i.type) == dtype::f32;
 }
-/// A sum of squares that is f64 for the sake of its range.
+/// A sum of f32 squares that is f64 to have its range.
 inline bool adds_f32_squares(const kernel& k, const instruction& i) {
   return i.squares && k.body[static_cast<std::size_t>(i.args[0])].type != dtype::f64;
 }

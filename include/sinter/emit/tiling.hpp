@@ -1,4 +1,4 @@
-// emit/tiling.hpp: which kernels read along one axis and write along another, so that tiles pay.
+// emit/tiling.hpp: finds kernels that read along one axis and write along another, for which tiles pay.
 #pragma once
 
 #include <optional>
@@ -8,14 +8,14 @@
 
 namespace sinter::engine::emit {
 
-/// The loads of a kernel that run along an axis other than the vector's.
+/// The loads of a kernel that do not run along the vector's axis.
 struct tiling {
   std::size_t axis = 0;  ///< the axis along which they are contiguous
   series<int> loads;
 };
 
-/// The tiling that pays for a kernel, if any, of so many loads at most: no reductions, and a load contiguous along an axis that
-/// is not the last.
+/// The tiling that pays for a kernel without reductions, if any, with at most `most` loads. A load must be contiguous along
+/// an axis that is not the last.
 SINTER_API std::optional<tiling> find_tiling(const kernel& k, std::size_t most = SIZE_MAX) {
   if (k.is_product() || k.axes.size() < 2 || k.stages > 1) return std::nullopt;
   for (const auto& i : k.body)

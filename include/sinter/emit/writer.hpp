@@ -1,4 +1,4 @@
-// emit/writer.hpp: indented text, C literals and index expressions; what both emitters print with.
+// emit/writer.hpp: indented text, C literals and index expressions, for all emitters.
 #pragma once
 
 #include <cctype>
@@ -28,7 +28,7 @@ class writer {
     --depth_;
     line(end);
   }
-  /// A #line directive for what follows, when the place is known and new. The file's name is escaped.
+  /// Prints a #line directive if the place is known and new. Escapes the file's name.
   void at(location where) {
     if (where.line <= 0 || (where.line == last_.line && std::string_view(where.file) == last_.file)) return;
     last_ = where;
@@ -41,7 +41,7 @@ class writer {
     body_ += "#line " + std::to_string(where.line) + " \"" + file + "\"\n";
   }
   const std::string& text() const { return body_; }
-  /// The text so far; what follows is another one.
+  /// Returns the text so far, and starts another one.
   std::string take() {
     last_ = {};
     return std::exchange(body_, {});
@@ -104,7 +104,7 @@ inline std::string sum(const series<std::string>& terms) {
   return out.empty() ? "0" : out;
 }
 
-/// offset + Σ stride·i<axis> over the axes that `included` accepts; the indirect part is left out.
+/// offset + Σ stride·i<axis> over the axes that `included` accepts, without the indirect part.
 inline std::string index_text(const plan::affine& at, const std::function<bool(std::size_t)>& included) {
   series<std::string> terms;
   for (std::size_t a = 0; a < at.stride.size(); ++a)

@@ -1,4 +1,4 @@
-// engine/backends.hpp: the backends by name, as far as guards and options ask about them. (jit/backends/table.hpp)
+// engine/backends.hpp: the backends by name, for guards and options. (jit/backends/table.hpp)
 #pragma once
 
 #include <string_view>
@@ -10,18 +10,18 @@ namespace sinter::engine {
 
 struct backend_facts {
   const char* name;
-  bool compiles = false;                   ///< makes kernels; else the graph is interpreted
+  bool compiles = false;                   ///< makes kernels; otherwise the graph is interpreted
   bool rewrites = false;                   ///< its graph is rewritten first
-  device::kind where = device::kind::cpu;  ///< of one that compiles: where its kernels run
+  device::kind where = device::kind::cpu;  ///< the device of its kernels
 };
 
-/// The facts of a backend, or nullptr where none has the name.
+/// The facts of a backend, or nullptr for an unknown name.
 SINTER_API const backend_facts* find_backend(std::string_view name);
 
-/// The name of the backend that answers where no other can.
+/// The name of the backend that answers when no other can.
 inline constexpr const char* interpreter = "reference";
 
-/// True unless options ask for a backend that interprets.
+/// True unless options ask for an interpreting backend.
 inline bool wants_kernels(std::string_view backend) {
   const backend_facts* const b = find_backend(backend);
   return b == nullptr || b->compiles;

@@ -1,4 +1,4 @@
-// engine/engine.hpp: the seam. Behind it nothing is a template on user types; in front of it nothing knows kernels.
+// engine/engine.hpp: the seam. Behind it nothing is a template on users' types; in front of it no code depends on kernels.
 #pragma once
 
 #include <atomic>
@@ -26,15 +26,15 @@
 
 namespace sinter {
 
-/// What a cache folder holds.
+/// The contents of a cache folder.
 struct cache_contents {
   std::string folder;
   std::size_t kernels = 0;
   std::uint64_t bytes = 0;  ///< of disk space
-  std::uint64_t limit = 0;  ///< of it; all ones when there is none
+  std::uint64_t limit = 0;  ///< limit of disk space; all ones without a limit
 };
 
-/// Kernels of this process's compilations since it began: how many were wanted, and how many of them are there.
+/// The kernels of this process's compilations so far: the number wanted, and the number that is ready.
 struct compile_counts {
   std::size_t wanted = 0, made = 0;
 };
@@ -42,11 +42,11 @@ struct compile_counts {
 namespace engine {
 
 namespace detail {
-/// Where the parts of kernel_facts are: a device as it lies in memory, around them.
+/// The bit positions in kernel_facts around a device, which lies there as in memory.
 enum : int { fact_dtype = 8, fact_by_value = 16, fact_aligned = 17, fact_number = 18, fact_index = 32 };
 
-/// What kernels assume of an argument besides extents and strides, as one number: its dtype and device, and for a GPU's
-/// vector accesses whether its address is a multiple of 16.
+/// The assumptions of kernels about an argument besides extents and strides, as one number: dtype, device, and for vector
+/// accesses of a GPU whether its address is a multiple of 16.
 [[gnu::always_inline]] inline std::int64_t kernel_facts(const argument& a) {
   const device where = a.where();
   const bool aligned = where.is_cuda() && reinterpret_cast<std::uintptr_t>(a.data) % 16 == 0;
@@ -63,23 +63,23 @@ inline bool is_row_major(const argument& a) {
 }
 }  // namespace detail
 
-/// Memory for `bytes` bytes on a device, 64-byte aligned and uninitialised; reuses freed blocks. On a GPU it is ordered with
-/// the current stream. Throws system_error with the size, or when there is no such device.
+/// `bytes` bytes of memory on a device, 64-byte aligned and uninitialised; reuses freed blocks. On a GPU it is ordered with
+/// the current stream. Throws system_error with the size, or if the device does not exist.
 SINTER_API storage allocate(std::size_t bytes, device where = {});
 
-/// Copies between any two devices, in order with the work of the current streams; a copy to the host has arrived when
-/// this returns, and a copy from the host has been read.
+/// Copies between any two devices, in order with the work of the current streams. On return, a copy to the host has arrived,
+/// and the source of a copy from the host has been read.
 SINTER_API void copy(void* to, device to_where, const void* from, device from_where, std::size_t bytes);
-/// The same between places in two storages, whose work on other streams is waited for; neither is reused before the copy is done.
+/// Copies between two storages, after their work on other streams; neither is reused before the copy is done.
 SINTER_API void copy(const storage& to, void* place, const storage& from, const void* data, std::size_t bytes);
 
-/// Host memory with a copy of elements of a GPU, in memory of `from`, that may be on its way: storage::settle() waits for it.
+/// Host memory for a copy of elements of a GPU in `from`. The copy may still be pending: storage::settle() waits for it.
 SINTER_API storage copy_to_host(const storage& from, const void* data, std::size_t bytes);
 
-/// Waits until the device has done everything asked of it. Throws system_error for what failed there, naming the kernel.
+/// Waits until the device has finished all its work. Throws system_error for a failure there, naming the kernel.
 SINTER_API void synchronize(device where);
 
-/// Number of GPUs that the driver shows; 0, and why in `problem`, when there are none.
+/// The number of GPUs that the driver shows; if 0, `problem` has the reason.
 SINTER_API int cuda_device_count(std::string& problem);
 
 /// Zeros for the host.
@@ -87,69 +87,69 @@ SINTER_API memory_statistics memory_stats(device where);
 /// Returns free blocks to the device's driver, or to the host's system.
 SINTER_API void trim_memory(device where);
 
-/// Of front/runtime/cache.hpp. (services/caches.hpp)
+/// For front/runtime/cache.hpp. (services/caches.hpp)
 SINTER_API std::size_t save_cache(const std::string& path, location at);
 SINTER_API std::size_t load_cache(const std::string& path, location at);
 SINTER_API std::size_t clear_cache(const std::string& folder);
 SINTER_API cache_contents cache_info(const std::string& folder);
 SINTER_API compile_counts compile_progress();
 
-/// Makes the library that `address` lies in stay in the process, for what is kept of its code: functions and values of the user,
-/// and what is known by an address in it. (services/libraries.hpp)
+/// Keeps the library of `address` loaded in the process, because the engine keeps functions and values of its code, and facts
+/// known by its addresses. (services/libraries.hpp)
 SINTER_API void keep_loaded(const void* address);
-/// Whether both addresses lie in one library, or in the program.
+/// Whether both addresses are in one library, or in the program.
 SINTER_API bool in_one_library(const void* a, const void* b);
 
-/// A queue of work of a GPU: what is asked of one is done in order. (services/streams.hpp)
+/// A queue of a GPU's work, which runs in order. (services/streams.hpp)
 class stream_queue {
  public:
   virtual ~stream_queue() = default;
-  /// Everything asked of it is done.
+  /// Whether all work of the queue is done.
   virtual bool done() const = 0;
-  /// Waits for that. Throws system_error for what failed there.
+  /// Waits for all work of the queue. Throws system_error for a failure there.
   virtual void synchronize() const = 0;
-  /// Makes it the current one of this thread on its GPU as long as the result lives.
+  /// Makes the queue this thread's current one on its GPU as long as the result lives.
   virtual std::shared_ptr<void> enter() const = 0;
 };
-/// user_error for the host, which has none.
+/// user_error for the host, which has no streams.
 SINTER_API std::shared_ptr<stream_queue> make_stream(device where, location at);
 
 /// A point in a stream's work.
 class stream_event {
  public:
   virtual ~stream_event() = default;
-  /// Marks the point after everything asked so far of the stream, or of this thread's current one.
+  /// Marks the point after all work so far of the stream, or of this thread's current stream.
   virtual void record(const stream_queue* of, location at) = 0;
-  /// The stream, or this thread's current one, does nothing more before the point is reached.
+  /// Holds later work of the stream, or of this thread's current stream, until the point is reached.
   virtual void hold(const stream_queue* waiter) const = 0;
   virtual bool done() const = 0;
   virtual void synchronize() const = 0;
-  /// Milliseconds from start's point to this one, when both are timed.
+  /// Milliseconds from start's point to this point, if both are timed.
   virtual float since(const stream_event& start, location at) const = 0;
 };
 SINTER_API std::shared_ptr<stream_event> make_event(device where, bool timed, location at);
 
-/// Where new tensors of this thread go: what a device_scope says, else set_default_device, else $SINTER_DEVICE, else the
-/// host. user_error when the variable names no device that there is.
+/// The device of this thread's new tensors: the device_scope's, else set_default_device's, else $SINTER_DEVICE's, else the
+/// host. user_error if the variable names a device that does not exist.
 SINTER_API device default_device();
 SINTER_API void set_default_device(device where);
-/// user_error naming `op` unless there is such a device.
+/// user_error naming `op` if the device does not exist.
 SINTER_API void check_device(device where, const char* op, location at);
-/// What this thread's innermost device_scope says. Returns what the one around it says.
+/// Sets the device of this thread's innermost device_scope, and returns the previous one.
 SINTER_API std::optional<device> exchange_scoped_device(std::optional<device> where);
 
-/// A tracer for a part of what the current one traces: the same device, values of the current one at hand.
+/// A tracer for a part within the current trace: it has the same device, and can use the current trace's values.
 SINTER_API std::shared_ptr<tracer> make_inner_tracer();
 
-/// The results of a branch: one of two parts without inputs of their own. (trace/nested.hpp)
+/// The results of a branch with two parts, which have no inputs. (trace/nested.hpp)
 SINTER_API series<ir::node_id> push_cond(tracer& t, ir::node_id predicate, tracer& yes, tracer& no, location where);
 
-/// The carried values and the stacks of a loop. `operands` are the carried values as they start, then what is read slice by slice;
-/// the body's inputs are the index, the carried values and the slices. With `reverse` the last step comes first.
+/// The carried values and the stacks of a loop. `operands` are the initial carried values, followed by the sliced values. The
+/// body's inputs are the index, the carried values and the slices. With `reverse` the last step comes first.
 SINTER_API series<ir::node_id> push_loop(tracer& t, tracer& body, std::size_t carried, series<ir::node_id> operands,
                                          ir::dim length, location where, bool reverse = false);
 
-/// The carried values at the end of a loop that runs while a part says so.
+/// The carried values at the end of a loop that runs as long as `test` holds.
 SINTER_API series<ir::node_id> push_while(tracer& t, tracer& test, tracer& body, series<ir::node_id> init,
                                           location where);
 
@@ -158,50 +158,50 @@ SINTER_API series<ir::node_id> push_foreign(tracer& t, std::shared_ptr<const ir:
                                             series<ir::node_id> operands, series<ir::result_type> results,
                                             location where);
 
-/// Nodes, and which of them have lanes as axis 0.
+/// Nodes, and whether each has lanes as axis 0.
 struct lanes_result {
   series<ir::node_id> nodes;
   series<char> varies;
 };
-/// What the graph of `body` computes for each of `lanes` lanes. operands: for the inputs of `body`, in order; what it imports
-/// of the traces around it comes behind and does not vary. Those with varies[k] have the lanes as axis 0, and so have the
-/// results that vary. user_error for what has no batch rule. (batch/push_lanes.hpp)
+/// The results of the graph of `body` for each of `lanes` lanes. `operands` are for the inputs of `body`, in order. Imports
+/// of `body` from outer traces follow, and do not vary. Operands with varies[k] have the lanes as axis 0, and so do the
+/// results that vary. user_error for an op without a batch rule. (batch/push_lanes.hpp)
 SINTER_API lanes_result push_lanes(tracer& t, tracer& body, series<ir::node_id> operands, std::span<const char> varies,
                                    ir::dim lanes, location where);
 
-/// An extent as the graph has it, and as the front end has it: of the current trace.
+/// Converts extents of the current trace between the graph's form and the front end's.
 SINTER_API ir::dim to_ir(dim d);
 SINTER_API ir::shape to_ir(const dim* extents, int rank);
 SINTER_API dim from_ir(const ir::dim& d);
 
-/// An extent among the results: where the trace answers its call, what it is there; else it is fixed.
+/// An extent among the results: its value if the trace answers its call; otherwise the extent becomes fixed.
 SINTER_API std::int64_t returned_size(const tracer& t, dim d);
 
-/// Makes all extents of a trace numbers: unless they are, the trace ends with an exception and repeats; after stay() it goes
-/// on with numbers.
+/// Makes all extents of a trace numbers. If some are not, the trace ends with an exception and repeats; after stay() it
+/// continues with numbers.
 SINTER_API void fix_sizes(tracer& t, const std::string& why, location where);
-/// The traced function has read a value and does not run again: what it asks of its sizes narrows them from here on.
+/// The traced function has read a value, and does not run again: from here on, questions about sizes narrow them.
 SINTER_API void stay(tracer& t);
-/// The trace's sizes are narrowed in this tracer's graph too.
+/// Narrows the sizes in this tracer's graph, too, when the trace narrows them.
 SINTER_API void watch_sizes(const std::shared_ptr<tracer>& t);
-/// Extents of an earlier segment as they are now.
+/// Extents of an earlier segment with the present sizes.
 SINTER_API ir::shape resolved_sizes(const tracer& t, ir::shape extents);
-/// How the inputs of a segment tell the sizes that are open in its graph: the call's arguments, then what it captured. Empty
-/// where all are numbers. Puts what has been narrowed into g.
+/// How the inputs of a segment determine the open sizes of its graph: the call's arguments, then the captures. Empty if all
+/// are numbers. Applies the narrowed sizes to g.
 SINTER_API size_layout segment_layout(tracer& t, ir::graph& g, std::span<const argument> inputs);
-/// What has been narrowed so far, in words.
+/// The sizes narrowed so far, in words.
 SINTER_API series<narrowed_size> narrowed_sizes(const tracer& t);
 
-/// `marks` with an axis marked as dynamic, with extents from `least` to `most`, or as static. (trace/sizes.hpp)
+/// `marks` with an axis marked as dynamic, for extents from `least` to `most`, or as static. (trace/sizes.hpp)
 SINTER_API std::uint32_t add_mark(std::uint32_t marks, int axis, bool dynamic, std::int64_t least, std::int64_t most);
 
-/// Pushes the cotangents of `wrt` for a rank-0 floating node `y` and returns their nodes, in order. (autodiff/vjp.hpp)
+/// Pushes the cotangents of `wrt` for a rank-0 floating node `y`, and returns their nodes in order. (autodiff/vjp.hpp)
 SINTER_API series<ir::node_id> gradient(ir::graph& g, ir::node_id y, std::span<const ir::node_id> wrt, location where);
 /// The same in a trace, timed for its report. (jit/pipeline.hpp)
 SINTER_API series<ir::node_id> gradient(tracer& t, ir::node_id y, std::span<const ir::node_id> wrt, location where);
 
-/// Pushes the tangents of `outputs` for `tangents` of `wrt` and returns their nodes, in order; zeros where none flows. All are
-/// floating; a tangent has the dtype and extents of its node. (autodiff/jvp.hpp, jit/pipeline.hpp)
+/// Pushes the tangents of `outputs` for `tangents` of `wrt`, and returns their nodes in order, with zeros where none flows.
+/// All are floating; a tangent has the dtype and extents of its node. (autodiff/jvp.hpp, jit/pipeline.hpp)
 SINTER_API series<ir::node_id> jvp(tracer& t, std::span<const ir::node_id> outputs, std::span<const ir::node_id> wrt,
                                    std::span<const ir::node_id> tangents);
 /// Pushes the cotangents of `wrt` for `cotangents` of `outputs`, in the same way.
@@ -209,21 +209,21 @@ SINTER_API series<ir::node_id> vjp(tracer& t, std::span<const ir::node_id> outpu
                                    std::span<const ir::node_id> cotangents, std::span<const ir::node_id> wrt,
                                    location where);
 
-/// The map from tangents of `wrt` to those of `outputs`, or where `transposed` from cotangents of `outputs` to those of `wrt`.
-/// What it needs of the trace is pushed there. (autodiff/linear.hpp)
+/// The map from tangents of `wrt` to tangents of `outputs`; if `transposed`, from cotangents of `outputs` to cotangents of
+/// `wrt`. Pushes values that it needs on the trace. (autodiff/linear.hpp)
 SINTER_API linear_part linear(tracer& t, std::span<const ir::node_id> outputs, std::span<const ir::node_id> wrt,
                               bool transposed, location where);
 
-/// All derivatives of node y by node x: y's axes, then x's. All lanes of an identity go through the derivative together: tangents
-/// of x, or cotangents of y. (autodiff/jacobian.hpp)
+/// All derivatives of node y by node x, with y's axes, then x's. All lanes of an identity pass through the derivative
+/// together, as tangents of x or cotangents of y. (autodiff/jacobian.hpp)
 SINTER_API ir::node_id jacobian(tracer& t, ir::node_id y, ir::node_id x, bool forward, location where);
 
-/// The results of a function that has derivative rules of its own, or whose derivative computes it anew. `operands`: what
-/// the inputs of `body` stand for. (trace/nested.hpp)
+/// The results of a function with its own derivative rules, or whose derivative recomputes it. `operands` are the values of
+/// the inputs of `body`. (trace/nested.hpp)
 SINTER_API series<ir::node_id> push_call(tracer& t, tracer& body, std::shared_ptr<const ir::foreign> rules,
                                          ir::recompute again, series<ir::node_id> operands, location where);
 
-/// A result: contiguous, in memory of its own.
+/// A result: contiguous, in its own memory.
 struct output {
   storage memory;
   std::int64_t extents[max_rank] = {};
@@ -231,13 +231,13 @@ struct output {
   dtype type = dtype::f32;
 };
 
-/// A graph made executable for one set of argument layouts.
+/// An executable graph for one set of argument layouts.
 class program {
  public:
   virtual ~program() = default;
-  /// Runs it; `arguments`, then `numbers`, which are by value, match the graph's inputs less the captures. Fills outputs.size()
-  /// results. Input k may be overwritten when donate[k]; then its owner, not const, may be empty after a run that succeeds.
-  /// Thread-safe.
+  /// Runs the graph. `arguments`, then `numbers`, which are by value, match the graph's inputs without the captures. Fills
+  /// outputs.size() results. With donate[k], input k may be overwritten; its owner is then not const, and may be empty after
+  /// a successful run. Thread-safe.
   virtual void run(std::span<const argument> arguments, std::span<const argument> numbers,
                    std::span<const std::uint8_t> donate, output* outputs) const = 0;
   void run(std::span<const argument> arguments, std::span<const std::uint8_t> donate, output* outputs) const {
@@ -246,16 +246,16 @@ class program {
   /// Number of results.
   virtual std::size_t output_count() const = 0;
   virtual report describe() const = 0;
-  /// Of the graph's and the kernels' texts.
+  /// The bytes of the graph's and the kernels' texts.
   virtual std::size_t text_bytes() const = 0;
-  /// The same with report::apart, which is worked out now.
+  /// Like describe, with report::apart, which is computed at this call.
   virtual report explain() const { return describe(); }
 };
 
-/// Rewrites, plans, emits, compiles and loads a traced graph for arguments laid out like `arguments`, for the device that
-/// they are on, or `where` when there are none. Programs are kept by structure: an equal graph and layout give the same
-/// program. user_error naming two arguments on different devices. What the programs of one function have in common, the
-/// scratch memory of its recordings, is kept in `shared`. (jit/pipeline.hpp)
+/// Rewrites, plans, emits, compiles and loads a traced graph for arguments with the layouts of `arguments`, on their device,
+/// or on `where` without arguments. Programs are kept by structure: an equal graph and layout give the same program.
+/// user_error that names two arguments on different devices. `shared` keeps the common part of a function's programs, the
+/// scratch memory of its recordings. (jit/pipeline.hpp)
 SINTER_API std::shared_ptr<const program> build(std::shared_ptr<tracer> traced, std::span<const argument> arguments,
                                                 const options& how, device where = {},
                                                 std::shared_ptr<void>* shared = nullptr);
@@ -264,23 +264,23 @@ SINTER_API std::shared_ptr<const program> build(std::shared_ptr<tracer> traced, 
 struct stage {
   const char* name = "";                ///< the op, for logs and errors
   const void* signature = nullptr;      ///< one address per computation
-  std::span<const operand> operands;    ///< in any order, repetitions included
-  std::span<const std::int64_t> facts;  ///< what else the computation follows from
+  std::span<const operand> operands;    ///< in any order, possibly repeated
+  std::span<const std::int64_t> facts;  ///< all other facts that the computation depends on
   device where;
   location at;
 };
 
 struct output;
 
-/// How a stage is traced, should no program for it be known: run(what) gives the node to compute.
+/// Traces a stage if no program for it is known: run(what) returns the node to compute.
 struct pushing {
   ir::node_id (*run)(const void* what) = nullptr;
   const void* what = nullptr;
 };
 
-/// The one result of a stage. The first with its signature, operand layouts and facts calls `trace` under a tracer; later
-/// ones run the program that became of it. Numbers are constants of that program until one differs; from then on they are
-/// handed over by value. (dispatch/eager_programs.hpp)
+/// The single result of a stage. The first call with its signature, operand layouts and facts calls `trace` under a tracer;
+/// later calls run the resulting program. Numbers are constants of that program until one differs; from then on they are
+/// passed by value. (dispatch/eager_programs.hpp)
 SINTER_API output run_stage(const stage& s, pushing trace);
 
 /// One call of a compiled function, as guards see it.
@@ -288,17 +288,16 @@ struct call {
   const void* signature = nullptr;         ///< one address per C++ argument type list
   std::span<const argument> tensors;       ///< leaves in order
   std::span<const std::uint64_t> statics;  ///< other leaves by value: integers, bools, enums, lengths
-  device where;                            ///< where it runs if no tensor tells
-  std::uint64_t setting = 0;               ///< what else on this thread the trace follows: autocast's dtype
+  device where;                            ///< the device of a call without tensors
+  std::uint64_t setting = 0;               ///< settings of this thread that a trace depends on: autocast's dtype
 };
 
-/// What a trace yields: the graph with its outputs set and what it assumed, and the result tree in which the front end
-/// puts the outputs.
+/// The result of a trace: the graph with its outputs and its assumptions, and the result tree that receives the outputs.
 struct traced {
   std::shared_ptr<tracer> graph;
   std::shared_ptr<const void> skeleton;
-  std::optional<series<captured>> answer;  ///< of a function that read values: the results of this call
-  segments_run did;                        ///< then
+  std::optional<series<captured>> answer;  ///< for a function that read values: the results of this call
+  segments_run did;                        ///< for such a function: its segments
 
   SINTER_API traced();
   SINTER_API traced(const traced& x);
@@ -308,26 +307,26 @@ struct traced {
   SINTER_API ~traced();
 };
 
-/// Ends a trace; indices to be checked follow its results. Of a function that has read values, computes the elements of
-/// graph.outputs: the answer, in memory that nothing else refers to. (dispatch/segments.hpp)
+/// Ends a trace; indices that need checks follow its results. If the function read values, computes the elements of
+/// graph.outputs, the answer, in memory without other references. (dispatch/segments.hpp)
 SINTER_API void finish(traced& t);
 
-/// Builds and runs a finished trace, for its answer, unless it has one. (jit/pipeline.hpp)
+/// Builds and runs a finished trace to get its answer, unless it has one. (jit/pipeline.hpp)
 SINTER_API void answer(traced& t, std::span<const argument> arguments, const options& how, device where);
 
-/// What calls of compiled functions do on this thread.
+/// The stance of this thread's calls of compiled functions.
 inline constinit thread_local stance current_stance = stance::normal;
 
-/// A leaf of a call's arguments in words: "argument 1", and for what is no tensor its value.
+/// A leaf of a call's arguments in words: "argument 1", and the value of a leaf that is not a tensor.
 struct leaf_text {
   std::string name, value;
-  bool floating = false;  ///< a C++ number that calls cannot leave open, since it is within a tree
-  bool integer = false;   ///< a C++ integer, and no flag
+  bool floating = false;  ///< a C++ number inside a tree, which calls cannot leave open
+  bool integer = false;   ///< a C++ integer, not a flag
   bool in_tree = false;
 };
-/// Names what is at a path within an argument, ".state[3]"; the argument itself where that is empty.
+/// Names the part at a path within an argument, ".state[3]"; the argument itself if the path is empty.
 SINTER_API void name_leaf(leaf_text& out, int argument, const std::string& path);
-/// The value of a leaf that is the length of a vector.
+/// Sets the value of a leaf that is the length of a vector.
 SINTER_API void name_length(leaf_text& out, std::uint64_t length);
 
 /// A class whose values compare by == and std::hash.
@@ -336,22 +335,22 @@ struct value_class {
   std::shared_ptr<const void> (*copy)(const void*);
 };
 
-/// A number that equal values share, and no others. Thread-safe. (guards/values.hpp)
+/// A number that identifies a value: equal values share it. Thread-safe. (guards/values.hpp)
 SINTER_API std::uint64_t value_number(const value_class& type, std::size_t hash, const void* value);
 
-/// How a call is traced, should no guard accept it: run(what, request). It may run several times. describe(what, leaf,
-/// of_tensors) names a tensor, or the leaf that holds a word of the call's statics.
+/// Traces a call if no guard accepts it: run(what, request) may run several times. describe(what, leaf, of_tensors) names a
+/// tensor, or the leaf that holds a word of the call's statics.
 struct tracing {
   traced (*run)(const void* what, const trace_request& request) = nullptr;
   leaf_text (*describe)(const void* what, int leaf, bool of_tensors) = nullptr;
   const void* what = nullptr;
 };
 
-/// What answers a call; it stays as long as this lives. Without a program the function is to be run as it is.
+/// The answer to a call; it stays valid as long as this object lives. Without a program, the function runs natively.
 class found {
  public:
   found() = default;
-  /// `in` is decremented at the end.
+  /// Decrements `in` at the end.
   found(const program* p, const void* tree, std::atomic<long>* in, bool reads = false)
       : code(p), skeleton(tree), reads_values(reads), in_(in) {}
   found(found&& x) noexcept
@@ -363,7 +362,7 @@ class found {
 
   const program* code = nullptr;
   const void* skeleton = nullptr;
-  bool reads_values = false;  ///< without a program: it is run in segments at each call
+  bool reads_values = false;  ///< without a program: each call runs in segments
 
  private:
   std::atomic<long>* in_ = nullptr;
@@ -373,34 +372,34 @@ class found {
 class function {
  public:
   virtual ~function() = default;
-  /// The specialisation whose guards accept the call; traces and builds one when there is none, at most once at a time.
+  /// The specialisation whose guards accept the call. If there is none, traces and builds one, at most one at a time.
   virtual found find(const call& c, const tracing& trace) = 0;
-  /// What a function that reads values did when it was run again.
+  /// Records the segments of a function that reads values, after it ran again.
   virtual void answered(const call& c, const segments_run& did) = 0;
-  /// What such a run keeps open.
+  /// The open parts of such a run.
   virtual trace_request segment_request(const call& c) = 0;
-  /// What it holds: its segments among it.
+  /// The function's state, including its segments.
   virtual detail::function_state& held() = 0;
-  /// As find, and returns when the kernels are there.
+  /// Like find, but returns when the kernels are ready.
   virtual void prepare(const call& c, const tracing& trace) = 0;
-  /// The sizes that are open in the specialisation which accepts the call, or would but for C++ numbers; empty where all are
-  /// numbers or there is none.
+  /// The open sizes of the specialisation that accepts the call, or would except for C++ numbers. Empty if all are numbers,
+  /// or no specialisation fits.
   virtual size_layout open_sizes(const call& c, const tracing& trace) = 0;
-  /// Makes inputs behind the call's tensors, given in `inputs`, of those constants of its trace that are arguments of the
-  /// kernels which answer it. The result holds their values.
+  /// Turns constants of the call's trace into inputs, if they are arguments of the kernels that answer it. They are appended
+  /// to `inputs`, after the call's tensors. The result holds their values.
   virtual std::shared_ptr<void> take_numbers(const call& c, const tracing& trace, traced& t,
                                              series<argument>& inputs) = 0;
-  /// Waits for the kernels that are being made in the background.
+  /// Waits for kernels that are compiled in the background.
   virtual void wait_ready() = 0;
   virtual const options& how() const = 0;
-  /// The most recently used specialisation's report; empty before the first call.
+  /// The report of the specialisation used last; empty before the first call.
   virtual report last() const = 0;
   virtual std::size_t size() const = 0;
-  /// All specialisations, the most recently used first.
+  /// The explanation of all specialisations, the one used last first.
   virtual explanation explain() const = 0;
 };
 
-/// `where` is the line that makes it.
+/// `where` is the line that makes the function.
 SINTER_API std::shared_ptr<function> make_function(const options& how, location where = {});
 
 }  // namespace engine

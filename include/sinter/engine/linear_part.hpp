@@ -1,4 +1,4 @@
-// engine/linear_part.hpp: a derivative as a graph of its own, as the seam hands it over.
+// engine/linear_part.hpp: a derivative as its own graph, in the form that crosses the seam.
 #pragma once
 
 #include "../base/series.hpp"
@@ -6,7 +6,7 @@
 
 namespace sinter::engine {
 
-/// Its inputs: values of the trace, of the nodes `from`; then what it is linear in.
+/// Its inputs are values of the trace, of the nodes `from`, followed by the inputs in which it is linear.
 struct linear_part {
   ir::graph graph;
   series<ir::node_id> from;

@@ -1,4 +1,4 @@
-// engine/report.hpp: what compilation did, as data.
+// engine/report.hpp: the results of a compilation, as data.
 #pragma once
 
 #include <cstddef>
@@ -23,19 +23,19 @@ struct op_report {
 struct kernel_report {
   std::string name;          ///< the distinct ops in order
   series<op_report> ops;     ///< each op and line once
-  std::string space;         ///< what it iterates over: "(64, 100)"
-  std::int64_t read = 0;     ///< bytes; an array is counted once however often a kernel reads it
+  std::string space;         ///< iteration space: "(64, 100)"
+  std::int64_t read = 0;     ///< bytes; an array counts once however often a kernel reads it
   std::int64_t written = 0;  ///< bytes
   std::int64_t flops =
       0;  ///< scalar operations on floating values, 2 per term of a product; recomputation is not counted
   std::int64_t source = -1;  ///< index into report::sources; -1 for a library call
-  std::string tier;          ///< where its code came from: "memory", "disk", "bundle", "compiled" or "library"
-  double milliseconds = 0;   ///< spent on finding or compiling the code
-  double started = 0;        ///< when that began, in milliseconds after the specialisation's start
-  std::size_t first = 0;     ///< the first kernel of its graph: of a segment between breaks, a branch, a loop's body
+  std::string tier;          ///< source of its code: "memory", "disk", "bundle", "compiled" or "library"
+  double milliseconds = 0;   ///< time to find or compile the code
+  double started = 0;        ///< start of that, in milliseconds after the specialisation's start
+  std::size_t first = 0;     ///< the first kernel of its graph: of a segment between breaks, a branch or a loop's body
 };
 
-/// Two kernels that touch an array in common, and why they are not one.
+/// Two kernels that access an array in common, and the reason why they are separate.
 struct apart_report {
   std::size_t first = 0, second = 0;  ///< indexes of kernels
   std::string why;
@@ -48,7 +48,7 @@ struct stage_report {
   double milliseconds = 0;
 };
 
-/// A place where a traced value was read, which ended a graph.
+/// A place where a traced value was read, which broke the graph.
 struct break_report {
   std::string why;  ///< "item", "if", "printing"…
   location where;
@@ -58,30 +58,31 @@ struct break_report {
   }
 };
 
-/// What compilation of one specialisation did.
+/// The results of compiling one specialisation.
 struct report {
   std::size_t nodes_traced = 0;     ///< live nodes as traced, derivatives included
   std::size_t nodes_rewritten = 0;  ///< after the rewrites
-  std::size_t kernels_unfused = 0;  ///< one per op that is not a view, an input or a constant
+  std::size_t kernels_unfused = 0;  ///< one for each op that is not a view, an input or a constant
   std::size_t kernels = 0;          ///< after fusion
-  std::size_t lowered = 0;          ///< sets of roots that planning lowered: what its time goes to
-  std::size_t tried = 0;            ///< pairs of groups of which planning asked whether they are one kernel
+  std::size_t lowered = 0;          ///< sets of roots that planning lowered, which take its time
+  std::size_t tried = 0;            ///< pairs of groups that planning tried to merge
   std::size_t compiled = 0;         ///< kernels that a compiler built, equal texts once; the rest came from a cache
-  // What a call has in use at most: the sum of these, less what results take of arguments that are donated.
+  // The peak memory of a call is the sum of these, minus donated arguments that results reuse.
   std::size_t scratch_bytes = 0;   ///< planned memory for intermediates
-  std::size_t argument_bytes = 0;  ///< of captured tensors, too
+  std::size_t argument_bytes = 0;  ///< including captured tensors
   std::size_t result_bytes = 0;
-  std::size_t replaced_bytes = 0;  ///< of results that have an argument's memory when all are donated
+  std::size_t replaced_bytes = 0;  ///< of results that take an argument's memory when all are donated
   double milliseconds = 0;         ///< trace to loaded
-  std::string backend;             ///< the one that runs: "reference" where no compiler works
-  std::string problem;             ///< why the interpreter answers where kernels were asked for
+  std::string backend;             ///< the backend in use: "reference" if no compiler works
+  std::string problem;             ///< why the interpreter answers although kernels were requested
   std::string graph;               ///< the rewritten graph
-  series<std::string> sources;     ///< the texts of kernels, equal ones once; a step says which is its
-  series<kernel_report> steps;     ///< one per kernel, in the order in which they run
-  /// Of explain(): every pair of kernels of one graph that touch an array in common; others would move no byte less as one.
+  series<std::string> sources;     ///< texts of kernels, equal ones once; a step has the index of its text
+  series<kernel_report> steps;     ///< one for each kernel, in the order of execution
+  /// Only in explain(): every pair of kernels of one graph that access an array in common; merging other pairs would save no
+  /// bytes.
   series<apart_report> apart;
   series<stage_report> stages;  ///< of the compilation
-  /// Where the function reads values; the numbers above are then sums over the segments that have run.
+  /// The places where the function reads values; the numbers above are then sums over the segments that have run.
   series<break_report> breaks;
 };
 

@@ -1,4 +1,4 @@
-// engine/tracer.hpp: a graph under construction, the call that it is made for, and reading its values. Part of the seam.
+// engine/tracer.hpp: a graph under construction, the call that it is made for, and reads of its values. Part of the seam.
 #pragma once
 
 #include <atomic>
@@ -34,26 +34,26 @@ struct argument {
   int rank = 0;
   const std::int64_t* extents = nullptr;
   const std::int64_t* strides = nullptr;  ///< in elements
-  /// A rank-0 value in host memory that a GPU's kernels receive among their parameters.
+  /// A rank-0 value in host memory that a GPU's kernels receive as a parameter.
   bool by_value = false;
-  /// What mark_dynamic and mark_static said of its axes, by add_mark(); 0: nothing.
+  /// The axes' marks by mark_dynamic and mark_static, as add_mark() makes them; 0 without marks.
   std::uint32_t marks = 0;
 
   device where() const { return owner ? owner->where() : device{}; }
 };
 
-/// A concrete tensor that a traced function used without taking it as an argument.
+/// A concrete tensor that a traced function uses although it is not an argument.
 struct captured {
   storage memory;
   void* data = nullptr;
   dtype type = dtype::f32;
   series<std::int64_t> extents, strides;
   bool by_value = false;
-  ir::shape sizes = {};  ///< of a segment's result, the extents as its trace knows them; empty: they are numbers
+  ir::shape sizes = {};  ///< for a segment's result, the extents in its trace; empty if they are numbers
 };
 
-/// Captures of a trace, or of its kernels. Their references to memory count apart from all others: others() tells whether anybody else
-/// refers to it.
+/// Captures of a trace, or of its kernels. Their references to memory are counted separately: others() counts all other
+/// references.
 class capture_list {
  public:
   capture_list() = default;
@@ -81,7 +81,7 @@ class capture_list {
     weigh(x, 1 - sinter::detail::kept_reference);
   }
 
-  /// How many handles refer to a block that are in no such list.
+  /// The number of handles to a block outside of such lists.
   static long others(const sinter::detail::block& b) {
     return b.references.load(std::memory_order_relaxed) & (sinter::detail::kept_reference - 1);
   }
@@ -97,40 +97,40 @@ class capture_list {
   series<captured> all_;
 };
 
-/// What answered a call in place of one program.
+/// The programs and breaks that answered a call in place of one program.
 struct segments_run {
   series<std::shared_ptr<const program>> programs;  ///< each once
   series<break_report> breaks;                      ///< each once
   series<narrowed_size> narrowed;                   ///< sizes that are less open than asked for, each reason once
-  break_report closes;                              ///< with a reason: what keeps the function's sizes from being open
+  break_report closes;                              ///< with a reason: why the function's sizes cannot be open
 
-  /// All but programs.
+  /// Adds all except programs.
   SINTER_API void add(const segments_run& more);
-  /// All programs as one; with `reasons` as they explain themselves.
+  /// All programs as one report; with `reasons`, by explain().
   SINTER_API report describe(bool reasons = false) const;
 };
 
-/// What it takes to read a value while the traced function still runs: the call that it is traced for.
+/// The call for which a function is traced; needed to read a value while the function still runs.
 struct live_call {
   const options* how = nullptr;
-  detail::function_state* held = nullptr;  ///< the function's; null outside compile()
+  detail::function_state* held = nullptr;  ///< the function's state; null outside compile()
   const void* signature = nullptr;         ///< of the argument types, as in engine::call
   location where;                          ///< the line that made the function
   std::string beyond;                      ///< trace_request::beyond
-  series<argument> arguments;              ///< what the first inputs of the first segment stand for
-  int whole = 0;                           ///< above 0, inside grad: the graph is not cut
+  series<argument> arguments;              ///< the arguments of the first segment's first inputs
+  int whole = 0;                           ///< above 0, inside grad: the graph cannot be broken
   int fullgraph = 0;                       ///< above 0: reading is an error
-  bool answers = false;                    ///< the function has read a value: the call is answered by its segments
+  bool answers = false;                    ///< the function has read a value: segments answer the call
   segments_run did;
-  series<storage> results;  ///< of theirs, what the function has no address of
+  series<storage> results;  ///< results of segments whose addresses the function does not have
   series<storage> made;     ///< concrete tensors that the function made of C++ values
   struct copy {
     storage memory;
     std::size_t hash = 0;
     location where;
   };
-  series<copy> copies;                        ///< handed out to be read and not written
-  series<std::unique_ptr<storage>> replaced;  ///< what arguments point to whose memory the function may write
+  series<copy> copies;                        ///< handed out for reading only
+  series<std::unique_ptr<storage>> replaced;  ///< arguments' memory that the function may write
 };
 
 /// A value of a graph under construction, shared by the tensors that stand for it. (dispatch/segments.hpp)
@@ -139,13 +139,13 @@ struct traced_value {
   std::shared_ptr<tracer> of;
   ir::node_id node = ir::no_node;  ///< in the graph of `segment`
   std::uint32_t segment = 0;
-  std::size_t place = 0;               ///< among of->values
+  std::size_t place = 0;               ///< index in of->values
   std::unique_ptr<captured> elements;  ///< once they are known
-  storage copy;                        ///< the row-major one that was handed out
-  location where;                      ///< of the node, when the elements are known
+  storage copy;                        ///< the row-major copy that was handed out
+  location where;                      ///< of the node, once the elements are known
 };
 
-/// The values of a trace that tensors refer to. A copy of the tracer has none.
+/// The values of a trace to which tensors refer. A copy of the tracer has none.
 struct value_list {
   series<traced_value*> all;
   std::atomic_flag busy;  ///< held while `all` changes
@@ -155,22 +155,22 @@ struct value_list {
   value_list& operator=(const value_list&) = delete;
 };
 
-/// Values that index an axis, and the op that the user called.
+/// A value that indexes an axis, and the op that the user called.
 struct index_use {
   const char* op = "";
   ir::node_id node = ir::no_node;
   std::int64_t extent = 0;
   location where;
-  bool from_end = false;  ///< negative ones count from the end
+  bool from_end = false;  ///< negative indices count from the end
 };
 
-/// What making a graph took, in milliseconds.
+/// The time that a graph took to make, in milliseconds.
 struct trace_times {
-  double trace = 0;     ///< running the function, less the derivatives
-  double autodiff = 0;  ///< derivatives, those within bodies of loops too
+  double trace = 0;     ///< running the function, without derivatives
+  double autodiff = 0;  ///< derivatives, including those in bodies of loops
 };
 
-/// An address of the thread that traces, while it does. A copy is not traced.
+/// An address that identifies the tracing thread. A copy is not traced.
 struct tracing_thread {
   std::atomic<const void*> at = nullptr;
   tracing_thread() = default;
@@ -178,65 +178,65 @@ struct tracing_thread {
   tracing_thread& operator=(const tracing_thread&) { return *this; }
 };
 
-/// A graph under construction on this thread: after a cut, the rest of it.
+/// A graph under construction on this thread; after a graph break, the rest of it.
 class tracer {
  public:
   ir::graph graph;
   capture_list captures;            ///< the last captures.size() inputs of the graph
-  std::optional<device> where;      ///< where the traced function will run, once something tells
+  std::optional<device> where;      ///< the device of the traced function, once known
   double memory_budget = 1;         ///< options::memory_budget
   bool numbers_by_value = false;    ///< C++ numbers become rank-0 inputs instead of constants
-  trace_request request;            ///< what the trace shall leave open
-  assumptions assumed;              ///< what it took as given so far
-  std::shared_ptr<live_call> call;  ///< null where values cannot be read: trace(fn), the bodies of loops
-  std::uint32_t segment = 0;        ///< how often the graph was cut
-  value_list values;                ///< those that a tensor refers to
-  /// The sizes that the trace keeps open, shared with traces inside this one; null: all extents are numbers.
+  trace_request request;            ///< the parts that the trace shall leave open
+  assumptions assumed;              ///< its assumptions so far
+  std::shared_ptr<live_call> call;  ///< null if values cannot be read: trace(fn), the bodies of loops
+  std::uint32_t segment = 0;        ///< the number of graph breaks so far
+  value_list values;                ///< values to which a tensor refers
+  /// The open sizes, shared with traces inside this one; null if all extents are numbers.
   std::shared_ptr<sinter::detail::size_arithmetic> sizes;
 
-  /// Makes `sizes` of the request.
+  /// Makes `sizes` from the request.
   SINTER_API void open_sizes();
-  /// Replaces the extents of tensor `leaf` of the traced call by those that the request keeps open.
+  /// Replaces the extents of tensor `leaf` of the traced call by the request's open ones.
   SINTER_API void input_extents(int leaf, dim* extents, int rank) const;
 
-  bool checks_indices = false;  ///< the graph runs once, on the host: `indices` are results too, and checked
+  bool checks_indices = false;  ///< the graph runs once, on the host: `indices` become results, and are checked
   series<index_use> indices;
 
-  trace_times spent;  ///< of a finished graph; of one under construction its derivatives
-  double began = 0;   ///< when the graph did, in milliseconds of a steady clock
-  /// What making the graph has taken until now. (trace/traces.hpp)
+  trace_times spent;  ///< for a finished graph; for one under construction, its derivatives
+  double began = 0;   ///< the graph's start, in milliseconds of a steady clock
+  /// The time that the graph has taken so far. (trace/traces.hpp)
   SINTER_API trace_times spent_until_now() const;
 
-  series<specialised> numbers;  ///< the floating arguments, at most 64, should a value be wanted
+  series<specialised> numbers;  ///< the floating arguments, at most 64, in case a value is read
 
   tracing_thread thread;
 
-  bool in_lanes = false;          ///< its values stand for those of all lanes of a vmap
-  std::shared_ptr<tracer> outer;  ///< of the trace around a branch or a body, whose values this one may use
+  bool in_lanes = false;          ///< its values stand for all lanes of a vmap
+  std::shared_ptr<tracer> outer;  ///< the trace around a branch or a body, whose values this one may use
   series<ir::node_id> imported;   ///< nodes of `outer` that the last imported.size() inputs stand for
 
-  /// The node that stands here for node x of `of`: this tracer or one around it, else user_error. (trace/nested.hpp)
+  /// The node in this graph for node x of `of`, which is this tracer or an outer one, else user_error. (trace/nested.hpp)
   SINTER_API ir::node_id adopt(const tracer* of, ir::node_id x, location where);
-  /// True for this tracer and those around it.
+  /// True for this tracer and its outer tracers.
   bool is_within(const tracer* of) const { return of == this || (outer && outer->is_within(of)); }
-  /// The trace around all.
+  /// The outermost trace.
   tracer& outermost() { return outer ? outer->outermost() : *this; }
 
-  /// The function computes with floating C++ values of the call: constants may follow from them.
+  /// The function computes with floating C++ values of the call, so constants may depend on them.
   bool has_scalars = false;
-  bool has_read = false;             ///< elements: constants may follow from these from now on
+  bool has_read = false;             ///< has read elements, so constants may depend on them from now on
   std::int64_t constants_apart = 0;  ///< of the graph and its parts
 
-  /// Assumes the values of the numbers in a set of bits.
+  /// Assumes the values of a set of numbers, given as bits.
   SINTER_API void specialise(std::uint64_t which);
   SINTER_API void specialise(const specialised& number);
-  /// Whether floating constants may be other ones in the trace of another call.
+  /// Whether floating constants may differ in the trace of another call.
   bool follows_scalars() const { return outer ? outer->follows_scalars() : has_scalars || has_read; }
 
-  /// The input node that stands for a concrete tensor; the same storage, layout and dtype give the same node. Extents that
-  /// are open are given too.
+  /// The input node for a concrete tensor; the same storage, layout and dtype give the same node. Open extents are given in
+  /// `sizes`.
   SINTER_API ir::node_id capture(const argument& x, location where, const ir::shape& sizes = {});
-  /// An empty graph for the next segment. Where sizes are open its first inputs are the call's tensors, which tell them.
+  /// An empty graph for the next segment. If sizes are open, its first inputs are the call's tensors, which determine them.
   SINTER_API void start_segment();
 
  private:
@@ -246,29 +246,29 @@ class tracer {
 /// Milliseconds of a steady clock.
 SINTER_API double milliseconds_now();
 
-/// A tracer of an empty graph; inside a trace it shares that one's sizes.
+/// A tracer with an empty graph; inside a trace it shares the outer trace's sizes.
 SINTER_API std::shared_ptr<tracer> make_tracer();
 
-/// For what a function is traced.
+/// The purpose of tracing a function.
 struct trace_target {
   device on;
   location where;
-  const trace_request* request = nullptr;  ///< null: all sizes are numbers
+  const trace_request* request = nullptr;  ///< null if all sizes are numbers
   /// With options, the call itself: its function may read values.
   const options* how = nullptr;
-  detail::function_state* held = nullptr;  ///< then
+  detail::function_state* held = nullptr;  ///< for such a call
   const void* signature = nullptr;
   std::span<const argument> arguments = {};
-  bool answer = false;  ///< the call wants results, not a graph
-  bool whole = false;   ///< the graph is not cut, and runs once
+  bool answer = false;  ///< the call needs results, not a graph
+  bool whole = false;   ///< the graph cannot be broken, and runs once
   double memory_budget = 1;
 };
 SINTER_API std::shared_ptr<tracer> make_tracer(const trace_target& to);
 
-/// The tracer of the innermost trace on this thread, or null: then operations run eagerly.
+/// The tracer of the innermost trace on this thread; if null, operations run eagerly.
 SINTER_API std::shared_ptr<tracer>& current();
 
-/// True while the current tracer has a call: then reading a concrete tensor counts, see count_read.
+/// True while the current tracer has a call: then reading a concrete tensor counts; see count_read.
 inline constinit thread_local bool reads_count = false;
 
 /// Makes `t` the current tracer until the end of the scope.
@@ -281,33 +281,33 @@ class tracing_scope {
 
  private:
   std::shared_ptr<tracer> previous_;
-  const void* thread_ = nullptr;  ///< the tracer's before
+  const void* thread_ = nullptr;  ///< the tracer's previous value
 };
 
-/// user_error for a value of `of` where that is not the trace of this thread.
+/// user_error for a value of `of`, which is not this thread's trace.
 [[noreturn]] SINTER_API void fail_out_of_trace(const tracer& of, location at);
 
 SINTER_API traced_value* make_value(std::shared_ptr<tracer> of, ir::node_id node);
 SINTER_API void release(traced_value* v) noexcept;
-/// Its node in the graph as it is now; elements that an earlier segment computed become an input.
+/// The value's node in the current graph; elements that an earlier segment computed become an input.
 SINTER_API ir::node_id node_of(traced_value& v);
-/// Its elements, for good or to be read at once. What is not known is computed: the graph ends here, with every value that
-/// a tensor refers to as a result, and these become inputs of the next. Within grad the graph stays whole and what the
-/// value depends on is computed apart. user_error where there is nothing to compute it from, and under options.fullgraph;
-/// a location without a line becomes the value's.
+/// The value's elements, permanently or for reading at once. Unknown elements are computed by a graph break: all values to
+/// which tensors refer become results of this graph, and inputs of the next. Within grad the graph stays whole, and the value
+/// is computed separately. user_error if it cannot be computed, and under options.fullgraph; a location without a line
+/// becomes the value's.
 SINTER_API captured read(traced_value& v, const char* what, location at, bool for_good = false);
-/// What read did for the elements of a concrete tensor: what follows from them holds for this call alone. If the memory
-/// may be written from now on, what the graph has captured of it is copied first.
+/// Records a read of a concrete tensor's elements: results that depend on them hold only for this call. If the memory may be
+/// written from now on, the graph's captures of it are copied first.
 SINTER_API void count_read(const char* what, const storage& memory, bool may_write, location at);
-/// The function made this memory of C++ values, which are frozen: reading it back does not count.
+/// Records memory that the function made of C++ values, which are constants: reading it does not count.
 SINTER_API void count_made(const storage& memory);
-/// Ends the graph. user_error within grad and as read does.
+/// Breaks the graph. user_error within grad, and in the cases of read.
 SINTER_API void cut(tracer& t, const char* what, location at);
-/// The copy that keep_copy was given, or nothing.
+/// The copy given to keep_copy, or nothing.
 SINTER_API storage copy_to_read(const traced_value& v);
-/// Hands a row-major copy of the elements to the function; the end of the trace is a user_error if it was written.
+/// Hands a row-major copy of the elements to the function; the end of the trace is a user_error if the copy was written.
 SINTER_API void keep_copy(traced_value& v, storage copy, location at);
-/// Values of the trace can be read until the end of the scope.
+/// Allows reading values of the trace until the end of the scope.
 class live_scope {
  public:
   explicit live_scope(tracer& t) : t_(t) {}
@@ -319,7 +319,7 @@ class live_scope {
   tracer& t_;
 };
 
-/// Counts one more until the end of the scope.
+/// Increments a count until the end of the scope.
 class counted_scope {
  public:
   explicit counted_scope(int* n) : n_(n) {

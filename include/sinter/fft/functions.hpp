@@ -1,4 +1,4 @@
-// fft/functions.hpp: transforms along one axis, of complex, of real and of symmetric numbers, with their inverses.
+// fft/functions.hpp: transforms along one axis, of complex, real and symmetric numbers, and their inverses.
 #pragma once
 
 #include <cmath>
@@ -18,7 +18,7 @@ constexpr fourier_scale scale_of(norm how, bool inverse) {
   return (how == forward) == inverse ? fourier_scale::none : fourier_scale::whole;
 }
 
-/// x·scale(n), for n that may be symbolic.
+/// x·scale(n), for an n that may be symbolic.
 template <class T>
 handle scaled(const handle& x, fourier_scale how, dim n, location at) {
   if (how == fourier_scale::none) return x;
@@ -33,7 +33,7 @@ handle scaled(const handle& x, fourier_scale how, dim n, location at) {
   return untyped(div(r, count, at), at);
 }
 
-/// cos and sin of 2πk / n for k of 0 … count - 1, at most n / 2, along axis 1 of two; exact at 0 and n / 2.
+/// cos and sin of 2πk / n for k = 0 … count - 1, at most n / 2, along axis 1 of two. Exact at 0 and n / 2.
 template <class T>
 std::pair<tensor<T, 2>, tensor<T, 2>> circle(dim count, dim n, location at) {
   const sinter::detail::index_leaf<std::int64_t, dims(2)> k({dim(1), count}, 1);
@@ -56,11 +56,11 @@ inline handle joined(const handle& a, const handle& b, location at) {
   return views::concat(both, 1, at);
 }
 
-/// Whether n is a number that is even: then real rows are complex ones of half the length.
+/// Whether n is a known even number: real rows are then complex rows of half the length.
 inline bool halves(dim n) { return !n.is_symbolic() && n.bits > 0 && n.bits % 2 == 0; }
 
-/// The first n / 2 + 1 numbers of the transform of real rows (b, n). For even n: of z[j] = x[2j] + i·x[2j + 1], whose transform has
-/// that of the even elements and that of the odd ones as its two symmetric halves.
+/// The first n / 2 + 1 numbers of the transform of real rows (b, n). For even n it transforms z[j] = x[2j] + i·x[2j + 1]. The
+/// symmetric halves of that transform are the transforms of the even and of the odd elements.
 template <class T>
 parts real_transformed(const handle& x, fourier_scale scale, location at) {
   const dim n = x.extents[1], count = n / 2 + 1;
@@ -75,7 +75,7 @@ parts real_transformed(const handle& x, fourier_scale scale, location at) {
   const auto ar = rows<T>(all.re, at), ai = rows<T>(all.im, at), br = rows<T>(reversed(all.re, at), at),
              bi = rows<T>(reversed(all.im, at), at);
   const auto [c, s] = circle<T>(count, n, at);
-  // Twice the transforms of even elements, and of odd ones: (a + conj b), -i·(a - conj b).
+  // Twice the transforms of the even and of the odd elements: (a + conj b), -i·(a - conj b).
   const auto er = add(ar, br, at);
   const auto ei = sub(ai, bi, at);
   const auto pr = add(ai, bi, at);
@@ -86,8 +86,8 @@ parts real_transformed(const handle& x, fourier_scale scale, location at) {
   return {scaled<T>(y.re, scale, n, at), scaled<T>(y.im, scale, n, at)};
 }
 
-/// The real rows (b, n) whose transform begins with z (b, n / 2 + 1). Imaginary parts of what is real in such a transform are
-/// left out.
+/// The real rows (b, n) whose transform begins with z (b, n / 2 + 1). Imaginary parts are ignored where such a transform is
+/// real.
 template <class T>
 handle real_inverse(const parts& z, dim n, fourier_scale scale, location at) {
   const dim count = n / 2 + 1;
@@ -118,14 +118,14 @@ handle real_inverse(const parts& z, dim n, fourier_scale scale, location at) {
   return scaled<T>(views::reshape(y, {y.extents[0], n}, at), scale, n, at);
 }
 
-/// f of the rows of an axis: handles (b, n) in parts.
+/// f of the rows along an axis: f takes and returns parts of handles (b, n).
 template <class F>
 parts along(const parts& z, int axis, location at, F&& f) {
   const parts y = f(parts{as_rows(z.re, axis, at), as_rows(z.im, axis, at)});
   return {from_rows(y.re, z.re.extents, axis, at), from_rows(y.im, z.re.extents, axis, at)};
 }
 
-/// A length that was not given.
+/// Stands for an omitted length.
 inline constexpr std::int64_t same = -1;
 
 template <norm How, bool Inverse, int A, bool Given, class X>
@@ -175,8 +175,9 @@ auto real_back_along(const char* name, const X& x, dim n, location where) {
 
 }  // namespace shapes
 
-/// The transform of x along an axis, the last one unless told: y[k] = Σ x[j]·exp(-2πi·jk / n). Real or complex; the result is
-/// complex. A length n cuts the axis, or puts zeros behind it. `fft::fft<fft::ortho>(x)` scales. user_error for a length below 1.
+/// The transform of x along an axis, by default the last: y[k] = Σ x[j]·exp(-2πi·jk / n). x may be real or complex; the
+/// result is complex. A length n truncates the axis, or pads it with zeros. `fft::fft<fft::ortho>(x)` scales. user_error for
+/// a length below 1.
 template <norm How = backward, class X>
 requires(complex_tensor<X> || tensor_like<X>) auto fft(const X& x, location at = location::current()) {
   if constexpr (shapes::takes<X>()) return shapes::complex_along<How, false, -1, false>("fft", x, 0, at);
@@ -191,7 +192,7 @@ requires(complex_tensor<X> || tensor_like<X>) auto fft(const X& x, I n, axis_t<A
   if constexpr (shapes::takes<X>()) return shapes::complex_along<How, false, A, true>("fft", x, dim(n), at);
 }
 
-/// What undoes fft: x[j] = 1/n Σ y[k]·exp(2πi·jk / n).
+/// The inverse of fft: x[j] = 1/n Σ y[k]·exp(2πi·jk / n).
 template <norm How = backward, class X>
 requires(complex_tensor<X> || tensor_like<X>) auto ifft(const X& x, location at = location::current()) {
   if constexpr (shapes::takes<X>()) return shapes::complex_along<How, true, -1, false>("ifft", x, 0, at);
@@ -206,7 +207,7 @@ requires(complex_tensor<X> || tensor_like<X>) auto ifft(const X& x, I n, axis_t<
   if constexpr (shapes::takes<X>()) return shapes::complex_along<How, true, A, true>("ifft", x, dim(n), at);
 }
 
-/// The first n / 2 + 1 numbers of a real tensor's transform; the others are their conjugates.
+/// The first n / 2 + 1 numbers of a real tensor's transform; the other numbers are their conjugates.
 template <norm How = backward, class X>
 requires(complex_tensor<X> || tensor_like<X>) auto rfft(const X& x, location at = location::current()) {
   if constexpr (shapes::takes_real<X>()) return shapes::real_along<How, -1, false>("rfft", x, 0, at);
@@ -221,8 +222,8 @@ requires(complex_tensor<X> || tensor_like<X>) auto rfft(const X& x, I n, axis_t<
   if constexpr (shapes::takes_real<X>()) return shapes::real_along<How, A, true>("rfft", x, dim(n), at);
 }
 
-/// What undoes rfft: a real tensor of n elements along the axis, 2(m - 1) of m unless told. Write irfft(y, n) where n may be odd.
-/// The imaginary parts of y[0] and, for even n, y[n / 2] do not count.
+/// The inverse of rfft: a real tensor with n elements along the axis, by default 2(m - 1) for an extent m. For an odd n write
+/// irfft(y, n). The imaginary parts of y[0] and, for even n, of y[n / 2] do not count.
 template <norm How = backward, class X>
 requires(complex_tensor<X> || tensor_like<X>) auto irfft(const X& x, location at = location::current()) {
   if constexpr (shapes::takes<X>()) return shapes::real_back_along<How, -1>("irfft", x, shapes::same, at);
@@ -255,8 +256,8 @@ auto symmetric_back_along(const X& x, dim n, location at) {
 
 }  // namespace shapes
 
-/// fft of what is symmetric, x[-j] = conj(x[j]), told by its first n / 2 + 1 numbers: a real tensor of n elements along the axis,
-/// 2(m - 1) of m unless told. Write hfft(x, n) where n may be odd.
+/// fft of a symmetric signal, x[-j] = conj(x[j]), given its first n / 2 + 1 numbers. The result is a real tensor with n
+/// elements along the axis, by default 2(m - 1) for an extent m. For an odd n write hfft(x, n).
 template <norm How = backward, class X>
 requires(complex_tensor<X> || tensor_like<X>) auto hfft(const X& x, location at = location::current()) {
   if constexpr (shapes::takes<X>()) return shapes::symmetric_along<How, -1>(x, shapes::same, at);
@@ -272,7 +273,7 @@ requires(complex_tensor<X> || tensor_like<X>) auto hfft(const X& x, I n, axis_t<
     return shapes::symmetric_along<How, A>(x, shapes::checked_length("hfft", dim(n), at), at);
 }
 
-/// What undoes hfft: the first n / 2 + 1 numbers of a real tensor's inverse transform.
+/// The inverse of hfft: the first n / 2 + 1 numbers of a real tensor's inverse transform.
 template <norm How = backward, class X>
 requires(complex_tensor<X> || tensor_like<X>) auto ihfft(const X& x, location at = location::current()) {
   if constexpr (shapes::takes_real<X>()) return shapes::symmetric_back_along<How, -1, false>(x, 0, at);

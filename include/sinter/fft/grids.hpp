@@ -9,7 +9,7 @@ namespace sinter::fft {
 
 namespace shapes {
 
-/// f(x, axis) for each of the axes, one after the other.
+/// Applies f(x, axis) for each of the axes, one after the other.
 template <class X, class F>
 auto by_axes(const X& x, axis_t<>, F&&) {
   return x;
@@ -27,7 +27,7 @@ constexpr axis_t<I...> listed(std::integer_sequence<int, I...>) {
 template <class X>
 using every = decltype(listed(std::make_integer_sequence<int, X::rank>{}));
 
-/// All but the last of a list, and the last.
+/// The axes of a list without the last, and the last.
 template <class Done, int... A>
 struct apart;
 template <int... Done, int Last>
@@ -38,7 +38,7 @@ struct apart<axis_t<Done...>, Last> {
 template <int... Done, int First, int Second, int... More>
 struct apart<axis_t<Done...>, First, Second, More...> : apart<axis_t<Done..., First>, Second, More...> {};
 
-/// Elements of x from `from` on along an axis, then those before.
+/// The elements of x from `from` on along an axis, followed by the elements before.
 inline handle rolled(const handle& x, int axis, dim from, location at) {
   const dim n = x.extents[axis];
   const handle both[] = {views::slice_axis(x, axis, {from, n - from, 1}, at),
@@ -59,7 +59,7 @@ auto shifted(const X& x, axis_t<A...>, location at) {
 
 }  // namespace shapes
 
-/// fft along the axes, all of them unless told, `fftn(x, axis<0, 2>)`. Real or complex; the result is complex.
+/// fft along the axes, by default all: `fftn(x, axis<0, 2>)`. x may be real or complex; the result is complex.
 template <norm How = backward, class X, int... A>
 auto fftn(const X& x, axis_t<A...> over, location at = location::current()) {
   return shapes::by_axes(x, over, [&](const auto& y, auto one) { return fft<How>(y, one, at); });
@@ -73,7 +73,7 @@ template <norm How = backward, class X>
 auto fft2(const X& x, location at = location::current()) {
   return fftn<How>(x, axis<-2, -1>, at);
 }
-/// What undoes fftn.
+/// The inverse of fftn.
 template <norm How = backward, class X, int... A>
 auto ifftn(const X& x, axis_t<A...> over, location at = location::current()) {
   return shapes::by_axes(x, over, [&](const auto& y, auto one) { return ifft<How>(y, one, at); });
@@ -82,7 +82,7 @@ template <norm How = backward, class X>
 auto ifftn(const X& x, location at = location::current()) {
   return ifftn<How>(x, shapes::every<X>{}, at);
 }
-/// What undoes fft2.
+/// The inverse of fft2.
 template <norm How = backward, class X>
 auto ifft2(const X& x, location at = location::current()) {
   return ifftn<How>(x, axis<-2, -1>, at);
@@ -104,7 +104,7 @@ auto rfft2(const X& x, location at = location::current()) {
   return rfftn<How>(x, axis<-2, -1>, at);
 }
 
-/// What undoes rfftn: a real tensor, of n elements along the last of the axes, 2(m - 1) of m unless told.
+/// The inverse of rfftn: a real tensor with n elements along the last of the axes, by default 2(m - 1) for an extent m.
 template <norm How = backward, class X, int... A>
 auto irfftn(const X& x, axis_t<A...>, location at = location::current()) {
   using all = shapes::apart<axis_t<>, A...>;
@@ -115,7 +115,7 @@ auto irfftn(const X& x, I n, axis_t<A...>, location at = location::current()) {
   using all = shapes::apart<axis_t<>, A...>;
   return irfft<How>(ifftn<How>(x, typename all::others{}, at), n, axis<all::last>, at);
 }
-/// What undoes rfft2: real, of n columns, 2(m - 1) of m unless told.
+/// The inverse of rfft2: real, with n columns, by default 2(m - 1) for an extent m.
 template <norm How = backward, class X>
 auto irfft2(const X& x, location at = location::current()) {
   return irfftn<How>(x, axis<-2, -1>, at);
@@ -125,7 +125,8 @@ auto irfft2(const X& x, I n, location at = location::current()) {
   return irfftn<How>(x, n, axis<-2, -1>, at);
 }
 
-/// The zero frequency, which transforms have first, in the middle of the axes, all unless told. Any dtype and shape. Copies.
+/// Moves the zero frequency, the first element of a transform, to the middle of the axes, by default all. Any dtype and
+/// shape. Copies.
 template <class X, int... A>
 auto fftshift(const X& x, axis_t<A...> over, location at = location::current()) {
   return shapes::shifted<false>(x, over, at.in("fftshift"));
@@ -134,7 +135,7 @@ template <class X>
 auto fftshift(const X& x, location at = location::current()) {
   return fftshift(x, shapes::every<X>{}, at);
 }
-/// What undoes fftshift.
+/// The inverse of fftshift.
 template <class X, int... A>
 auto ifftshift(const X& x, axis_t<A...> over, location at = location::current()) {
   return shapes::shifted<true>(x, over, at.in("ifftshift"));
@@ -144,8 +145,8 @@ auto ifftshift(const X& x, location at = location::current()) {
   return ifftshift(x, shapes::every<X>{}, at);
 }
 
-/// The frequencies of fft's results for samples `spacing` apart: 0, 1, …, -2, -1 times 1 / (n·spacing). user_error for a length
-/// below 1.
+/// The frequencies of fft's results for samples at distance `spacing`: 0, 1, …, -2, -1 times 1 / (n·spacing). user_error for
+/// a length below 1.
 template <element T = float>
 tensor<T, 1> fftfreq(std::int64_t n, double spacing = 1, location at = location::current()) {
   shapes::checked_length("fftfreq", n, at);
@@ -153,7 +154,7 @@ tensor<T, 1> fftfreq(std::int64_t n, double spacing = 1, location at = location:
   const double step = 1 / (static_cast<double>(n) * spacing);
   return tensor<T, 1>(cast<T>(mul(cast<double>(where(ge(k, (n + 1) / 2), sub(k, n), k)), step)), at);
 }
-/// Those of rfft's results: 0, 1, …, n / 2 times 1 / (n·spacing). user_error for a length below 1.
+/// The frequencies of rfft's results: 0, 1, …, n / 2 times 1 / (n·spacing). user_error for a length below 1.
 template <element T = float>
 tensor<T, 1> rfftfreq(std::int64_t n, double spacing = 1, location at = location::current()) {
   shapes::checked_length("rfftfreq", n, at);

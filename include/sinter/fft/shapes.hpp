@@ -1,4 +1,4 @@
-// fft/shapes.hpp: what transforms take, and an axis of a tensor as rows: on handles, so that it is compiled once.
+// fft/shapes.hpp: checks of operands, and an axis of a tensor as rows; on handles, so that it is compiled once.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct parts {
   handle re, im;
 };
 
-/// False after the compile-time error.
+/// Returns false after a compile-time error unless X is a tensor that transforms take.
 template <class X>
 constexpr bool takes() {
   if constexpr (complex_tensor<X>) {
@@ -31,7 +31,7 @@ constexpr bool takes() {
     return floats && axes;
   }
 }
-/// The same of rfft and ihfft.
+/// Like takes, for rfft and ihfft.
 template <class X>
 constexpr bool takes_real() {
   if constexpr (complex_tensor<X>) {
@@ -49,7 +49,7 @@ struct real_of : std::type_identity<typename X::value_type> {};
 template <complex_tensor X>
 struct real_of<X> : std::type_identity<typename X::real_type> {};
 
-/// The place of an axis; a compile-time error where there is none.
+/// The index of an axis; a compile-time error if it does not exist.
 template <class X, int A>
 consteval int place() {
   constexpr bool exists = A >= -X::rank && A < X::rank;
@@ -60,7 +60,7 @@ consteval int place() {
 /// A zero of any dtype.
 inline constexpr double zero = 0;
 
-/// x with n elements along an axis: cut, or with zeros behind.
+/// x with n elements along an axis: truncated, or padded with zeros.
 inline handle resized(const handle& x, int axis, dim n, location at) {
   const dim have = x.extents[axis];
   if (have == n) return x;
@@ -77,7 +77,7 @@ inline dim checked_length(const char* op, dim n, location at) {
   return n;
 }
 
-/// Extents with `axis` gone, their product, and the axis behind them.
+/// The permutation that moves `axis` to the end.
 inline op_shapes::axis_list axis_last(int rank, int axis) {
   op_shapes::axis_list perm;
   for (int i = 0; i < rank; ++i)
@@ -100,7 +100,7 @@ inline handle as_rows(const handle& x, int axis, location at) {
   const handle turned = axis == rank - 1 ? x : views::permute(x, axis_last(rank, axis), at);
   return views::reshape(turned, {b, x.extents[axis]}, at);
 }
-/// What undoes it for the extents of x, of which the axis may have changed.
+/// The inverse of as_rows, for extents `like` except along the axis.
 inline handle from_rows(const handle& rows, const dims& like, int axis, location at) {
   dims to;
   for (int i = 0; i < like.rank; ++i)
@@ -110,7 +110,7 @@ inline handle from_rows(const handle& rows, const dims& like, int axis, location
   return axis == like.rank - 1 ? y : views::permute(y, axis_back(like.rank, axis), at);
 }
 
-/// Rows (b, n, 2) of parts (b, n), and the parts of such.
+/// Interleaves parts (b, n) to rows (b, n, 2), and the inverse.
 inline handle woven(const parts& z, location at) {
   const handle both[] = {z.re, z.im};
   return views::stack(both, 2, at);
@@ -139,7 +139,7 @@ tensor<std::complex<T>, S> whole(const parts& z, location at) {
   return {sinter::detail::typed<T, S>(z.re, at), sinter::detail::typed<T, S>(z.im, at)};
 }
 
-/// Parts of x; what is real has an imaginary part of zeros.
+/// The parts of x; the imaginary part of a real x is zeros.
 template <class X>
 parts parts_of(const X& x, location at) {
   if constexpr (complex_tensor<X>) {

@@ -1,4 +1,5 @@
-// fft/steps.hpp: the transform of rows as a step of a graph, on (b, n, 2) with parts beside each other; its derivatives are itself.
+// fft/steps.hpp: the transform of rows as a step of a graph on (b, n, 2), with interleaved parts; its derivatives are
+// transforms.
 #pragma once
 
 #include <array>
@@ -14,7 +15,7 @@
 
 namespace sinter::fft {
 
-/// Which of a transform and its inverse is scaled: the inverse by 1 / n, both by 1 / √n, or the transform by 1 / n.
+/// The scaled transform: the inverse by 1 / n, both by 1 / √n, or the transform by 1 / n.
 enum class norm : std::uint8_t { backward, ortho, forward };
 using enum norm;
 
@@ -29,7 +30,7 @@ namespace views = sinter::detail::views;
 template <class T>
 using rows_of = tensor<T, 3>;
 
-/// The transform on the host, and by the textbook's way.
+/// The transform on the host, and a textbook form for the reference.
 struct host_code {
   fourier_request how;
 
@@ -59,7 +60,7 @@ inline fourier_request turned(fourier_request how) {
   return how;
 }
 
-/// Lanes are more rows.
+/// Lanes become more rows.
 template <class T>
 rows_of<T> transform_lanes(const tensor<T, 4>& x, const fourier_request& how) {
   const dim n = x.size(2);
@@ -70,8 +71,7 @@ auto as_lanes(const Y& y, const X& x) {
   return reshape(y, std::array<dim, 4>{x.size(0), x.size(1), x.size(2), 2});
 }
 
-/// The step on the host; `cuda` is what does it on a GPU. The cotangent of a transform is transformed the other way, by the same
-/// factor.
+/// The step on the host, and with `cuda` on a GPU. The cotangent is transformed in the other direction, with the same factor.
 template <class T, class Cuda>
 auto make_step(fourier_request how, Cuda cuda) {
   return custom_op<"fft">(
@@ -86,7 +86,7 @@ auto make_step(fourier_request how, Cuda cuda) {
       [how](const tensor<T, 4>& x) { return std::tuple{as_lanes(transform_lanes(x, how), x)}; });
 }
 
-/// The step by cuFFT, without a scale.
+/// The step by cuFFT, without scaling.
 struct library_code {
   fourier_request how;
 
@@ -97,7 +97,7 @@ struct library_code {
   }
 };
 
-/// Integers of a dtype's size: a second result that derivatives leave out, in which kernels work.
+/// Integers with a dtype's size: the type of a second result, the kernels' work memory, which derivatives ignore.
 template <class T>
 using word_of = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
 
@@ -127,7 +127,7 @@ auto make_on_gpu(fourier_request how) {
       });
 }
 
-/// The op of a direction and a scale, made once.
+/// The op for a direction and a scale, made once.
 template <class Make>
 const auto& op_of(const fourier_request& how, Make make) {
   using op = decltype(make(how));
@@ -142,10 +142,10 @@ gpu_results<T> transform_on_gpu(const rows_of<T>& x, const fourier_request& how,
   return op_of(how, [](fourier_request h) { return make_on_gpu<T>(h); }).call_at(at, x);
 }
 
-/// From so many elements on a row on a GPU is a matrix whose columns and rows are transformed: kernels take a block a row.
+/// The length from which a row on a GPU is a matrix whose columns and rows are transformed; kernels use a block for each row.
 inline constexpr std::int64_t long_row = 1024;
 
-/// The factor of n nearest below its root, or 1.
+/// The largest factor of n that is at most its root, or 1.
 inline std::int64_t side_of(std::int64_t n) {
   std::int64_t side = 1;
   for (std::int64_t f = 2; f * f <= n; ++f)
@@ -182,7 +182,7 @@ inline double scale_of(fourier_scale how, std::int64_t n) {
   return how == fourier_scale::none ? 1 : how == fourier_scale::whole ? 1 / count : 1 / std::sqrt(count);
 }
 
-/// Columns, what they are turned by, rows: (b, n, 2) with n = side·rest.
+/// Transforms columns, multiplies by the twiddle factors, and transforms rows: (b, n, 2) with n = side·rest.
 template <class T>
 rows_of<T> transform_long(const rows_of<T>& x, const fourier_request& how, std::int64_t side, location at) {
   const dim b = x.size(0);
@@ -190,7 +190,7 @@ rows_of<T> transform_long(const rows_of<T>& x, const fourier_request& how, std::
   const fourier_request plain{how.inverse, fourier_scale::none};
   const tensor<T, 4> in = reshape(x, std::array<dim, 4>{b, side, rest, 2});
   const auto columns = reshape(unwoven(transform(turned_rows<T>(in), plain, at)), std::array<dim, 3>{b, rest, side});
-  // Products of places are whole numbers, and angles of double: no turn is lost.
+  // Products of places are integers, and angles are doubles, so the factors are accurate.
   const sinter::detail::index_leaf<std::int64_t, dims(2)> row({rest, side}, 0), column({rest, side}, 1);
   const double by = (how.inverse ? 2 : -2) * 3.141592653589793 / static_cast<double>(n);
   const tensor<std::complex<T>, 3> turned = columns * turns_of<T>(mul(cast<double>(row * column), by));
@@ -222,7 +222,7 @@ rows_of<T> transform_chirp(const rows_of<T>& x, const fourier_request& how, loca
   return woven<T>(slice<1>(y, 0, n) * chirp * static_cast<T>(scale_of(how.scale, n)));
 }
 
-/// Whether cuFFT is called: for so many numbers in the call that is traced. A graph that calls it cannot be recorded.
+/// Whether cuFFT is called, by the sizes in the traced call. A graph that calls it cannot be recorded.
 inline bool is_for_library(dim rows, dim n) {
   const auto present = [](dim d) { return d.is_symbolic() ? sinter::detail::present_size(d) : d.bits; };
   const std::int64_t b = present(rows), length = present(n);
@@ -240,7 +240,7 @@ rows_of<T> scaled(const rows_of<T>& x, fourier_scale how, dim n, location at) {
   return div(x, count, at);
 }
 
-/// Of a GPU: rows of a known length that a block is too slow for.
+/// On a GPU: transforms rows of a known length for which one block is too slow.
 template <class T>
 rows_of<T> transform_in_parts(const rows_of<T>& x, const fourier_request& how, location at) {
   const std::int64_t side = side_of(x.size(1));

@@ -1,4 +1,4 @@
-// formats/packed.hpp: casts that saturate; integers of few bits in bytes.
+// formats/packed.hpp: casts that saturate; integers of few bits, packed in bytes.
 #pragma once
 
 #include <limits>
@@ -28,10 +28,10 @@ constexpr bool check_packed(int bits) {
 }
 }  // namespace detail
 
-/// cast: what is too large becomes the largest number.
+/// An option of cast: numbers that are too large become the largest number.
 inline constexpr detail::saturate_t saturate{};
 
-/// x as dtype R, of which what is larger than R's largest number, infinities too, becomes that number with x's sign; NaN stays NaN.
+/// x as dtype R. Magnitudes above R's largest number, infinities included, become that number with x's sign; NaN stays NaN.
 /// Floating dtypes.
 template <element R, tensor_like X>
 auto cast(const X& x, detail::saturate_t, location at = location::current()) {
@@ -43,7 +43,7 @@ auto cast(const X& x, detail::saturate_t, location at = location::current()) {
     return sinter::cast<R>(clamp(x, static_cast<T>(-detail::largest<R>), static_cast<T>(detail::largest<R>), at), at);
 }
 
-/// Integers of 1, 2 or 4 bits out of bytes, the low bits first: (…, n) bytes give (…, 8 n / Bits). A signed R takes them as two's
+/// Integers of 1, 2 or 4 bits from bytes, low bits first: (…, n) bytes give (…, 8 n / Bits). A signed R reads them as two's
 /// complement.
 template <int Bits, element R = std::uint8_t, tensor_like X>
 auto unpack(const X& bytes, location at = location::current()) {
@@ -68,8 +68,8 @@ auto unpack(const X& bytes, location at = location::current()) {
   }
 }
 
-/// The other way: (…, n) integers give (…, n Bits / 8) bytes; of each the lowest bits count. user_error where n is no multiple of
-/// 8 / Bits.
+/// The inverse of unpack: (…, n) integers give (…, n Bits / 8) bytes, of their lowest bits. user_error if n is not a multiple
+/// of 8 / Bits.
 template <int Bits, tensor_like X>
 auto pack(const X& x, location where = location::current()) {
   constexpr bool sizes =

@@ -1,4 +1,4 @@
-// formats/scaled.hpp: products of numbers in few bits, and the scales that they stand with.
+// formats/scaled.hpp: products of numbers of few bits, and their scales.
 #pragma once
 
 #include <limits>
@@ -10,7 +10,7 @@ namespace sinter {
 
 namespace detail {
 
-/// user_error, of at.op, for a scale that repeats x.
+/// user_error, for at.op, if broadcasting with a scale would enlarge x.
 template <class X, class S>
 void check_scale(const X& x, const S& scale, location at) {
   if constexpr (tensor_like<S>) {
@@ -22,8 +22,8 @@ void check_scale(const X& x, const S& scale, location at) {
 
 }  // namespace detail
 
-/// (Σ a b) scale_a scale_b as R: the product of 8-bit (or other) floats, whose sums are kept in f32. Scales are numbers, or tensors of
-/// f32 that broadcast to the product's shape: (rows, 1) of a, (columns) of b. user_error for scales of other extents.
+/// (Σ a b) scale_a scale_b as R: the product of 8-bit (or other) floats with sums in f32. Scales are numbers, or f32 tensors
+/// that broadcast to the product's shape: (rows, 1) for a, (columns) for b. user_error for scales of other extents.
 template <element R = float, tensor_like A, tensor_like B, operand_like S, operand_like T>
 auto scaled_matmul(const A& a, const B& b, const S& scale_a, const T& scale_b, location where = location::current()) {
   constexpr bool floats =
@@ -40,8 +40,9 @@ auto scaled_matmul(const A& a, const B& b, const S& scale_a, const T& scale_b, l
   }
 }
 
-/// x (…, k) times integers w (k, n), which stand for w · scales: scales (n), or (groups, n) for equal groups of rows of w. Gives
-/// x's dtype; scales have it too. user_error where groups do not divide k, and unless there is a scale for each column.
+/// x (…, k) times integers w (k, n), which stand for w · scales. scales are (n), or (groups, n) for equal groups of w's rows.
+/// The result has x's dtype, and so have the scales. user_error if groups do not divide k, and unless each column has a
+/// scale.
 template <tensor_like X, tensor_like W, tensor_like S>
 auto quantized_matmul(const X& x, const W& w, const S& scales, location where = location::current()) {
   constexpr bool fit = W::rank == 2 && (S::rank == 1 || S::rank == 2) && is_integer(dtype_of<typename W::value_type>) &&
@@ -79,9 +80,9 @@ auto quantized_matmul(const X& x, const W& w, const S& scales, location where = 
   }
 }
 
-/// Integers of dtype R and the scales by which they stand for w (k, n): those of each column, its largest magnitude being R's largest
-/// number or minus that, so that quantized_matmul(x, q, scales) is about matmul(x, w). Of a column with infinities only these are
-/// not 0. Quotients are in f64, and hold where a scale is subnormal, or too small for the dtype of w.
+/// Integers of dtype R for w (k, n), and the scale of each column, so that quantized_matmul(x, q, scales) is about matmul(x,
+/// w). A column's largest magnitude becomes R's largest number or its negative. In a column with infinities all other
+/// elements become 0. Quotients are in f64, and are right for scales that are subnormal, or too small for w's dtype.
 template <element R = std::int8_t, tensor_like W>
 auto quantize(const W& w, location where = location::current()) {
   constexpr bool fit = W::rank == 2 && is_float(dtype_of<typename W::value_type>) && is_integer(dtype_of<R>) &&
@@ -97,7 +98,7 @@ auto quantize(const W& w, location where = location::current()) {
     const auto some = detail::evaluate(sinter::where(eq(largest, 0, at), 1, largest, at), at);
     const auto part = sinter::where(isinf(values, at), sign(values, at), div(values, some, at), at);
     const auto q = sinter::cast<R>(round(mul(part, static_cast<double>(most), at), at), at);
-    // The double next to R's largest number may be beyond it.
+    // R's largest number may round up to a double beyond it.
     return std::pair{tensor<R, W::static_shape>(maximum(q, static_cast<R>(-most), at)), scales};
   } else {
     return std::pair{w, w};

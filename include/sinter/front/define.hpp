@@ -1,4 +1,4 @@
-// front/define.hpp: the definitions of front/ that are no templates; the compiled engine includes it once.
+// front/define.hpp: the non-template definitions of front/; the compiled engine includes it once.
 #pragma once
 
 #include "eager/loop_moves.hpp"

@@ -1,4 +1,4 @@
-// guards/guard.hpp: what a specialisation assumes of a call, checked without a branch that a hit does not need.
+// guards/guard.hpp: the assumptions of a specialisation about a call, checked without branches that a hit does not need.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace sinter::engine::detail {
 
-/// What a guard compares.
+/// The kinds of comparisons.
 enum class guard_kind : std::uint8_t {
   signature,
   device,
@@ -35,7 +35,7 @@ inline const char* name(guard_kind k) {
   return names[static_cast<int>(k)];
 }
 
-/// A comparison that failed: of a tensor's leaf, an axis of it, or the leaf-th word of the other arguments.
+/// A comparison that failed: for a tensor's leaf, its axis, or the leaf-th word of the other arguments.
 struct mismatch {
   guard_kind kind = guard_kind::signature;
   int leaf = -1;
@@ -63,7 +63,7 @@ inline std::string number_text(dtype type, std::int64_t bits) {
   return out;
 }
 
-/// What the first words of a call's statics belong to, with values.
+/// The leaves of the first words of a call's statics, with values.
 inline series<leaf_text> words_of(const call& c, const tracing& trace) {
   constexpr std::size_t most_words = 64;
   series<leaf_text> out;
@@ -72,7 +72,7 @@ inline series<leaf_text> words_of(const call& c, const tracing& trace) {
   return out;
 }
 
-/// Words are mixed side by side, not in a chain.
+/// Words are mixed independently, not in a chain.
 class word_hash {
  public:
   void mix(std::uint64_t word) {
@@ -93,14 +93,14 @@ class word_hash {
   std::uint64_t sum_ = 0, step_ = 0x9e3779b97f4a7c15u;
 };
 
-/// Of the tensors' extents and how they lie.
+/// The hash of the tensors' extents and layouts.
 inline std::uint64_t hash_of_extents(const call& c) {
   word_hash h;
   h.mix(c.tensors);
   return h.value();
 }
 
-/// Of everything that a guard without open extents compares; specialised numbers and relations aside.
+/// The hash of all values that a guard without open extents compares, except specialised numbers and relations.
 inline std::uint64_t hash_of(const call& c) {
   word_hash h;
   h.mix(reinterpret_cast<std::uintptr_t>(c.signature));
@@ -111,13 +111,13 @@ inline std::uint64_t hash_of(const call& c) {
   return h.value();
 }
 
-/// Guards that tests take away, as bits 1 << guard_kind, to see that they are needed. A hit does not look here.
+/// Guards that tests disable, as bits 1 << guard_kind, to prove that they are needed. A hit does not read it.
 inline std::atomic<unsigned>& ignored_guards() {
   static std::atomic<unsigned> ignored{0};
   return ignored;
 }
 
-/// Everything that the trace and the plan took as given of a call.
+/// All assumptions of the trace and the plan about a call.
 class guard {
  public:
   guard(const call& c, assumptions given, series<leaf_text> words = {})
@@ -143,8 +143,8 @@ class guard {
     }
   }
 
-  /// Of a function that is run again at each call: types, device, setting and what is no tensor; floating numbers may
-  /// have any value.
+  /// For a function that runs again at each call: types, device, setting and leaves that are not tensors; floating numbers
+  /// may have any value.
   guard(series<leaf_text> words, const call& c)
       : signature_(c.signature),
         where_(c.where),
@@ -162,7 +162,7 @@ class guard {
     return check(c, [](const mismatch&) { return false; });
   }
 
-  /// Everything in which a call differs, as far as one can compare.
+  /// All differences of a call, as far as they can be compared.
   series<mismatch> differences(const call& c) const {
     series<mismatch> all;
     check(c, [&](const mismatch& m) {
@@ -172,7 +172,7 @@ class guard {
     return all;
   }
 
-  /// Whether sizes that are open take the extents and strides of the call that it was made for.
+  /// Whether a layout with open sizes accepts the extents and strides of the call that this guard was made for.
   bool is_within(const size_layout& open) const {
     series<argument> tensors(tensors_);
     const std::int64_t* of = layout_.data();
@@ -187,7 +187,7 @@ class guard {
     return bind_sizes(open, {tensors.data(), tensors.size()}, sizes.data());
   }
 
-  /// One line a condition.
+  /// One line for each condition.
   series<std::string> in_words() const {
     series<std::string> lines;
     if (!layouts_) lines.push_back("tensors of any extents");
@@ -231,22 +231,22 @@ class guard {
     return lines;
   }
 
-  /// What a word of the statics belongs to, as far as that is known.
+  /// The leaf of a word of the statics, if known.
   leaf_text word(int i) const {
     const auto at = static_cast<std::size_t>(i);
     return at < words_.size() ? words_[at] : leaf_text{};
   }
 
-  /// True when it accepts calls of one hash only.
+  /// True if it accepts calls of only one hash.
   bool exact() const { return exact_; }
   std::uint64_t hash() const { return hash_; }
   const assumptions& given() const { return given_; }
   const void* signature() const { return signature_; }
 
  private:
-  static constexpr std::int64_t follows = 1 << 8;  ///< strides are those of row-major order, whatever the extents
+  static constexpr std::int64_t follows = 1 << 8;  ///< strides are row-major for any extents
 
-  /// Whether nothing differs. `go_on(mismatch)` is asked at each difference.
+  /// Whether all comparisons agree. `go_on(mismatch)` is called at each difference.
   template <class GoOn>
   bool check(const call& c, GoOn&& go_on) const {
     bool same = true;
@@ -258,7 +258,7 @@ class guard {
     if (c.signature != signature_) return differs(guard_kind::signature, 0, -1, 0, 0) && false;
     if (c.setting != setting_ && differs(guard_kind::setting, 0, -1, setting_, c.setting)) return false;
     if (!(c.where == where_) && differs(guard_kind::device, 0, -1, code_of(where_), code_of(c.where))) return false;
-    // Lengths of vectors and strings come before what they are the length of: the first difference is at an equal place.
+    // Lengths of vectors and strings precede their elements, so the first difference is at an equal place.
     for (std::size_t i = 0; i < statics_.size() && i < c.statics.size(); ++i)
       if (statics_[i] != c.statics[i] && !is_any(i) && differs(guard_kind::value, i, -1, statics_[i], c.statics[i]))
         return false;
@@ -283,7 +283,7 @@ class guard {
         if (!is_row_major(t) && differs(guard_kind::stride, i, 0, strides[0], t.strides[0])) return false;
         continue;
       }
-      if (open) continue;  // strides follow from extents: holds() checks them
+      if (open) continue;  // strides depend on extents: holds() checks them
       for (int d = 0; d < t.rank; ++d)
         if (strides[d] != t.strides[d] && differs(guard_kind::stride, i, d, strides[d], t.strides[d])) return false;
     }
@@ -314,12 +314,12 @@ class guard {
   series<std::uint64_t> statics_;
   std::size_t tensors_;
   series<int> ranks_;
-  series<std::int64_t> layout_;  ///< per tensor: kernel_facts, which axes are open, extents, strides
+  series<std::int64_t> layout_;  ///< per tensor: kernel_facts, the open axes, extents, strides
   assumptions given_;
   std::uint64_t hash_;
   bool exact_, plain_;
-  bool layouts_ = true;      ///< extents and strides count
-  series<leaf_text> words_;  ///< what the first of statics_ are, for people
+  bool layouts_ = true;      ///< extents and strides are compared
+  series<leaf_text> words_;  ///< the leaves of the first words of statics_, for messages
 };
 
 }  // namespace sinter::engine::detail

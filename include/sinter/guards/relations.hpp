@@ -1,4 +1,4 @@
-// guards/relations.hpp: what a specialisation asks of open extents, in words.
+// guards/relations.hpp: the conditions of a specialisation on open extents, in words.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ inline series<std::string> bounds_of(const size_layout& l, std::size_t k) {
   return out;
 }
 
-/// All that the extents' own expressions do not say, one line a condition.
+/// All conditions that the extents' own expressions do not show, one line for each.
 inline series<std::string> relations_in_words(const size_layout& l) {
   series<std::string> out;
   for (std::size_t k = 0; k < l.sizes.size(); ++k)
@@ -41,7 +41,7 @@ inline series<std::string> relations_in_words(const size_layout& l) {
   return out;
 }
 
-/// The first condition that a call does not meet, of those that bind_sizes checks.
+/// The first condition of bind_sizes that a call does not meet.
 inline std::string unmet_relation(const size_layout& l, std::span<const argument> tensors) {
   const auto name = [](fact_of f) {
     return "size(" + std::to_string(f.axis) + ") of tensor " + std::to_string(f.tensor);

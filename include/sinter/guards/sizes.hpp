@@ -1,5 +1,5 @@
-// guards/sizes.hpp: whether a call's extents and strides are those of a specialisation, what they make of its symbols, and which
-// a function has.
+// guards/sizes.hpp: whether a call's extents and strides fit a specialisation, the values of its symbols, and the open
+// extents of a function.
 #pragma once
 
 #include <mutex>
@@ -9,10 +9,11 @@
 
 namespace sinter::engine {
 
-/// Which extents of one function's arguments become symbols. Thread-safe. (trace/sizes.hpp)
+/// The extents of one function's arguments that become symbols. Thread-safe. (trace/sizes.hpp)
 class size_policy {
  public:
-  /// The layout to ask a trace of this call for. Later calls know of its extents unless it is `tentative`: a call that may be refused.
+  /// The layout to request in a trace of this call. Records the call's extents unless it is `tentative`: a call that may be
+  /// refused.
   SINTER_API size_layout layout_for(const call& c, dynamic how, bool tentative = false);
 
  private:
@@ -20,7 +21,7 @@ class size_policy {
     const void* signature = nullptr;
     series<std::int64_t> extents;  ///< of the first call
     series<char> varies;
-    series<std::int64_t> divisor;  ///< that all extents seen had in common
+    series<std::int64_t> divisor;  ///< common divisor of all extents so far
   };
   static constexpr std::size_t most_seen = 64;
   std::mutex mutex_;
@@ -83,7 +84,7 @@ SINTER_API bool bind_sizes(const size_layout& layout, std::span<const argument> 
     if (sizes[k] * s.factor != above) return false;
   }
   const std::span<const std::int64_t> bound(sizes, layout.sizes.size());
-  // Guards first, in their order: that a divisor is positive comes before what is divided by it.
+  // Guards first, in their order: a divisor is shown to be positive before the quotient is used.
   for (const size_guard& g : layout.guards) {
     const std::int64_t v = g.value.evaluate(bound);
     if ((g.positive ? v > 0 : v == 0) != g.holds) return false;
@@ -96,7 +97,7 @@ SINTER_API bool bind_sizes(const size_layout& layout, std::span<const argument> 
 
 namespace detail {
 
-/// bind_sizes for its verdict alone.
+/// The result of bind_sizes, without the sizes.
 inline bool sizes_hold(const size_layout& layout, std::span<const argument> tensors) {
   size_list sizes(layout.sizes.size());
   return bind_sizes(layout, tensors, sizes.data());

@@ -12,12 +12,12 @@
 namespace sinter::engine {
 namespace detail {
 
-/// Numbers of the values that were asked for of late. Never given twice: a value that was forgotten gets a new one, which
-/// costs a specialisation and is never another's.
+/// Numbers of recently used values. They are never reused: a forgotten value gets a new number, which costs a specialisation
+/// but is never another value's.
 class value_numbers {
  public:
   std::uint64_t of(const value_class& type, std::size_t hash, const void* value) {
-    table gone;  // freed without the lock: the values are the user's
+    table gone;  // freed without the lock, because the values are the user's
     const std::lock_guard lock(mutex_);
     if (const entry* e = find(young_, type, hash, value)) return e->number;
     if (young_.size() >= most) gone = std::exchange(old_, std::exchange(young_, {}));

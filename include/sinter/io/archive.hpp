@@ -1,4 +1,4 @@
-// io/archive.hpp: files of arrays by name: what is common to .safetensors and .npz.
+// io/archive.hpp: files of named arrays: the common part of .safetensors and .npz.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace sinter::io {
 
-/// A file of arrays by name, mapped. Arrays that it hands out keep the mapping.
+/// A mapped file of named arrays. Arrays read from it keep the mapping alive.
 struct archive {
   std::string path;
   storage whole;
@@ -20,11 +20,11 @@ struct archive {
   SINTER_API std::vector<std::string> names() const;
   bool contains(std::string_view name) const { return records.find(name) != records.end(); }
 
-  /// The array of a name, where it lies in the file if it can stay there. user_error when there is none, system_error when it
-  /// is damaged or of a dtype that no tensor has. `opaque`: what bytes of .npz without a dtype are.
+  /// The array of a name, in the mapping if its elements can stay there. user_error for a missing name, system_error for a
+  /// damaged array or a dtype that no tensor has. `opaque` is the dtype of .npz bytes that have none.
   SINTER_API array at(const std::string& name, const dtype* opaque = nullptr,
                       location where = location::current()) const;
-  /// As a tensor, on the host: `a.read<float, 2>("w")`. user_error, too, when its dtype or shape is another one.
+  /// A tensor on the host: `a.read<float, 2>("w")`. user_error, too, for another dtype or shape.
   template <element T, dims Shape>
   tensor<T, Shape> read(const std::string& name, location where = location::current()) const {
     const dtype type = dtype_of<T>;
@@ -36,13 +36,13 @@ struct archive {
   }
 };
 
-/// Opens a .safetensors or a .npz file, whichever it is. system_error for a file that is neither, or damaged.
+/// Opens a .safetensors or a .npz file, recognised by its content. system_error for other or damaged files.
 SINTER_API archive open_archive(const std::string& path, location at = location::current());
 namespace detail {
-/// The same of a file that another file, or its place in a folder, names: a regular one.
+/// Opens an archive that another file names, or that is found in a folder. It must be a regular file.
 SINTER_API archive open_regular_archive(const std::string& path, location at);
 }  // namespace detail
-/// The same of the bytes of a file, which are copied.
+/// Opens the bytes of a file, which are copied.
 SINTER_API archive open_archive(std::span<const std::byte> file, location at = location::current());
 
 }  // namespace sinter::io

@@ -1,4 +1,4 @@
-// io/archive_rules.hpp: what archive.hpp declares; compiled once.
+// io/archive_rules.hpp: the definitions for archive.hpp; compiled once.
 #pragma once
 
 #include <cstring>

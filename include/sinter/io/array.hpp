@@ -1,4 +1,4 @@
-// io/array.hpp: elements whose dtype and rank are known when they are read: what files hold, and tensors of them.
+// io/array.hpp: arrays whose dtype and rank are known at run time, as files hold them, and tensors made of them.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace sinter::io {
 
-/// Row-major elements in the host's memory, which `memory` keeps: of a file's mapping, or their own.
+/// Row-major elements in host memory, which `memory` keeps alive: a file's mapping, or a block of its own.
 struct array {
   dtype type = dtype::f32;
   std::vector<std::int64_t> extents;
@@ -33,17 +33,17 @@ namespace detail {
 
 [[noreturn]] SINTER_API void fail_file(const char* op, const std::string& path, const std::string& what, location at);
 
-/// Text of a file in a message: short, and without control characters.
+/// Text of a file for a message: short, and without control characters.
 SINTER_API std::string shown(const std::string& text);
 
 SINTER_API std::string shape_text(std::span<const std::int64_t> extents);
 SINTER_API std::string kind_text(dtype type, std::span<const std::int64_t> extents);
 
-/// Bytes of elements of these extents; false where there are too many to be counted, or an extent is negative. Those of an
-/// axis of extent 0 count as others do: strides are products of them.
+/// The bytes of elements of these extents. False for an overflow or a negative extent. An axis of extent 0 counts as 1
+/// towards an overflow, because strides are products of the extents.
 SINTER_API bool count_bytes(std::span<const std::int64_t> extents, std::size_t item, std::size_t& bytes);
 
-/// A part of a block, with which it lives. A part in memory of its own, so that no other tensor refers to the handle.
+/// A part of a block, which keeps the block alive. It has its own handle, so that no other tensor refers to it.
 SINTER_API storage part_of(storage whole, std::byte* data, std::size_t bytes);
 
 /// Fresh elements, uninitialised.
@@ -54,18 +54,18 @@ SINTER_API array copied_array(dtype type, std::vector<std::int64_t> extents, con
 
 SINTER_API sinter::detail::handle handle_of(const array& a);
 
-/// What is wrong with an array for a tensor of this kind; "" when nothing is.
+/// The reason why an array does not fit a tensor of this dtype and shape; "" if it fits.
 SINTER_API std::string misfit(const array& a, dtype type, const dims& shape);
 
-/// The elements of a handle on the host, without a copy where they lie there in row-major order.
+/// The elements of a handle on the host; no copy if they are there in row-major order.
 SINTER_API array array_of(sinter::detail::handle h, location at);
 
-/// Elements of another dtype: integers by way of 64 bits, others by way of double.
+/// Elements converted to another dtype: integers through 64 bits, other dtypes through double.
 SINTER_API array converted(const array& a, dtype to);
 
 }  // namespace detail
 
-/// The elements of a tensor or an expression on the host, row-major: without a copy where they lie so. user_error while traced.
+/// The elements of a tensor or an expression on the host, row-major; no copy if they are so already. user_error while traced.
 template <tensor_like X>
 array to_array(const X& x, location at = location::current()) {
   if (engine::current())
@@ -73,7 +73,7 @@ array to_array(const X& x, location at = location::current()) {
   return detail::array_of(sinter::detail::untyped(x, at), at);
 }
 
-/// A tensor over the elements of an array, on the host: `to_tensor<float, 2>(a)`. user_error when its dtype or shape is another one.
+/// A tensor over the elements of an array, on the host: `to_tensor<float, 2>(a)`. user_error for another dtype or shape.
 template <element T, dims Shape>
 tensor<T, Shape> to_tensor(const array& a, location at = location::current()) {
   if (const std::string wrong = detail::misfit(a, dtype_of<T>, Shape); !wrong.empty())
@@ -83,7 +83,7 @@ tensor<T, Shape> to_tensor(const array& a, location at = location::current()) {
 
 }  // namespace sinter::io
 
-// Header-only: whoever sees the declarations has the definitions as well.
+// Header-only builds include the definitions with the declarations.
 #if !defined(SINTER_COMPILED)
 #include "array_rules.hpp"
 #endif

@@ -1,4 +1,4 @@
-// io/array_rules.hpp: what array.hpp declares; compiled once.
+// io/array_rules.hpp: the definitions for array.hpp; compiled once.
 #pragma once
 
 #include <cstring>

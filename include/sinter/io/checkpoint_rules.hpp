@@ -1,4 +1,4 @@
-// io/checkpoint_rules.hpp: what checkpoints.hpp declares; compiled once.
+// io/checkpoint_rules.hpp: the definitions for checkpoints.hpp; compiled once.
 #pragma once
 
 #include <dirent.h>

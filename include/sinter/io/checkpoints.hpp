@@ -1,4 +1,4 @@
-// io/checkpoints.hpp: a folder of the last states of a run, to go on from.
+// io/checkpoints.hpp: a folder with the last states of a run, to resume from.
 #pragma once
 
 #include <cstdint>
@@ -12,27 +12,27 @@
 namespace sinter::io {
 
 struct checkpoint_options {
-  int keep = 3;               ///< how many stay; 0 for all
+  int keep = 3;               ///< number of states to keep; 0 keeps all
   std::string name = "step";  ///< files are NAME_000000001000.safetensors
 };
 
 namespace detail {
 
-/// Makes a folder and those above it.
+/// Makes a folder, and its parent folders.
 SINTER_API void make_folder(const char* op, const std::string& path, location at);
-/// The names in a folder; none where there is no folder.
+/// The names in a folder; empty if the folder does not exist.
 SINTER_API std::vector<std::string> files_of(const std::string& folder);
 
 }  // namespace detail
 
-/// The last states of a run, a file each: written beside, made durable, then renamed, so that a kill or a full disk at any moment leaves
-/// the states before as they were. One process writes to a folder.
+/// The last states of a run, one file each. A state is written beside its file, made durable, then renamed. So a kill or a
+/// full disk never damages earlier states. Only one process may write to a folder.
 class checkpoints {
  public:
   explicit checkpoints(std::string folder, checkpoint_options how = {})
       : folder_(std::move(folder)), how_(std::move(how)) {}
 
-  /// Writes the state after a step, and removes older ones than those to be kept. system_error when that fails.
+  /// Writes the state after a step, and removes states beyond the number to keep. system_error when that fails.
   template <class T>
   void save(std::int64_t step, const T& tree, location at = location::current()) const {
     begin(step, at);
@@ -40,7 +40,8 @@ class checkpoints {
     remove_older(step);
   }
 
-  /// The step of the last state, which `tree` becomes, or nothing where there is none: `auto start = c.resume(state);`. As load.
+  /// Loads the last state into `tree`, and returns its step; nothing without a state: `auto start = c.resume(state);`. Errors
+  /// as in load.
   template <class T>
   std::optional<std::int64_t> resume(T& tree, const load_options& how = {}, location at = location::current()) const {
     const std::vector<std::int64_t> all = steps();
@@ -49,7 +50,7 @@ class checkpoints {
     return all.back();
   }
 
-  /// The steps of states that there are, in order.
+  /// The steps of the states in the folder, in order.
   SINTER_API std::vector<std::int64_t> steps() const;
   /// The file of a step.
   SINTER_API std::string path(std::int64_t step) const;

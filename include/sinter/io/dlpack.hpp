@@ -1,4 +1,4 @@
-// io/dlpack.hpp: tensors to and from other libraries without a copy: the structs of DLPack's ABI, 0.8 and 1.0.
+// io/dlpack.hpp: shares tensors with other libraries without a copy, by the structs of DLPack's ABI, 0.8 and 1.0.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace sinter::io {
 
-/// The structs as they lie in memory; those of <dlpack/dlpack.h> are taken and given, too.
+/// The structs as they lie in memory; the structs of <dlpack/dlpack.h> are accepted, too.
 namespace dlpack {
 
 struct device {
-  std::int32_t type, id;  ///< 1: the host, 2: CUDA, 3: pinned memory of the host, 13: memory that CUDA manages
+  std::int32_t type, id;  ///< 1: the host, 2: CUDA, 3: pinned memory of the host, 13: CUDA's managed memory
 };
 struct data_type {
   std::uint8_t code, bits;  ///< 0 signed, 1 unsigned, 2 floating, 4 bfloat, 6 bool, 10 e4m3fn, 12 e5m2
@@ -27,7 +27,7 @@ struct view {
   std::int32_t ndim;
   data_type type;
   std::int64_t* shape;
-  std::int64_t* strides;  ///< null: row-major
+  std::int64_t* strides;  ///< null for row-major
   std::uint64_t byte_offset;
 };
 /// DLManagedTensor.
@@ -49,7 +49,7 @@ struct managed_versioned {
 
 namespace detail {
 
-/// One of the two structs, by its own name or DLPack's.
+/// The struct of this header for either struct, under its own name or DLPack's.
 template <class M>
 using own_managed = std::conditional_t < requires(M& m) {
   m.flags;
@@ -82,7 +82,7 @@ inline dtype type_of_dl(const dlpack::data_type& t, location at) {
        at);
 }
 
-/// What an exported tensor holds on to.
+/// The data that an exported tensor keeps alive.
 template <class Managed>
 struct exported {
   Managed tensor{};
@@ -94,7 +94,7 @@ template <class Managed>
 Managed* export_dl(sinter::detail::handle h, location at) {
   if (h.tracer || engine::current()) fail("io::to_dlpack", "a function is being traced; export what it returns", at);
   const device where = h.memory.where();
-  // Whoever takes it may use a stream of its own.
+  // The consumer may use another stream.
   if (where.is_cuda()) engine::synchronize(where);
   else h.memory.settle();
   auto* const e = new exported<Managed>;
@@ -119,7 +119,7 @@ Managed* export_dl(sinter::detail::handle h, location at) {
   return &e->tensor;
 }
 
-/// A block that ends with a deleter's call.
+/// A block whose end calls a deleter.
 template <class Managed>
 storage adopted(Managed* m) {
   struct owner : sinter::detail::block {
@@ -189,7 +189,7 @@ sinter::detail::handle import_dl(Managed* m, dtype type, const dims& shape, loca
   b->bytes = told.bytes().size();
   b->where = where;
   if (!read_only) return h;
-  // What is read-only must not be written through a handle.
+  // Read-only elements must not be written through a handle.
   if (where.is_cuda()) fail("io::from_dlpack", "it is read-only and on a GPU; copy it there first", at);
   const sinter::detail::handle copy = sinter::detail::allocate("io::from_dlpack", h.type, h.extents, at);
   sinter::detail::copy_elements(copy, h);
@@ -198,8 +198,8 @@ sinter::detail::handle import_dl(Managed* m, dtype type, const dims& shape, loca
 
 }  // namespace detail
 
-/// A tensor for another library, which shares the elements, strides and all, until it calls the deleter: `io::to_dlpack(x)`, or
-/// `io::to_dlpack<DLManagedTensorVersioned>(x)`. What a GPU has been asked for is done. user_error while traced.
+/// A tensor for another library, which shares elements and strides until it calls the deleter: `io::to_dlpack(x)`, or
+/// `io::to_dlpack<DLManagedTensorVersioned>(x)`. Waits for the GPU's work. user_error while traced.
 template <detail::dl_managed Managed = dlpack::managed, tensor_like X>
 Managed* to_dlpack(const X& x, location at = location::current()) {
   if (engine::current()) fail("io::to_dlpack", "a function is being traced; export what it returns", at);
@@ -207,8 +207,8 @@ Managed* to_dlpack(const X& x, location at = location::current()) {
       detail::export_dl<detail::own_managed<Managed>>(sinter::detail::untyped(x, at.in("io::to_dlpack")), at));
 }
 
-/// Another library's tensor, of the host or of CUDA, without a copy: `io::from_dlpack<float, 2>(m)`. The deleter is called when
-/// the last handle goes. What is read-only is copied. user_error when its dtype or shape is another one; it stays the caller's then.
+/// Another library's tensor, on the host or on CUDA, without a copy: `io::from_dlpack<float, 2>(m)`. The last handle calls
+/// the deleter. Read-only tensors are copied. user_error for another dtype or shape; the caller then keeps the tensor.
 template <element T, dims Shape, detail::dl_managed Managed>
 tensor<T, Shape> from_dlpack(Managed* m, location at = location::current()) {
   return sinter::detail::typed<T, Shape>(

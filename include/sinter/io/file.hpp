@@ -10,37 +10,37 @@
 
 namespace sinter::io {
 
-/// Readers of all files take no more than so many bytes from a pipe; 0 is no limit. Without a call it is what the environment variable
-/// SINTER_PIPE_LIMIT says, 500M or 2G, else a quarter of the machine's memory.
+/// Sets the greatest number of bytes that readers of files take from a pipe; 0 removes the limit. The default is the
+/// environment variable SINTER_PIPE_LIMIT, such as 500M or 2G, else a quarter of the machine's memory.
 SINTER_API void set_pipe_limit(std::uint64_t bytes);
 
 namespace detail {
 
-/// A block of bytes that are here already.
+/// A block of bytes in memory.
 SINTER_API storage kept_bytes(std::vector<std::byte> bytes);
 
-/// A file's bytes, mapped: pages are read when they are touched, and what is written to them stays in this process. A file must not
-/// be cut short meanwhile: what this library writes replaces files, and leaves mapped ones as they were. The user gave the path: of a pipe
-/// it is what comes until its end. system_error for what cannot be read, a pipe that gives more than the limit or has no writer, and
-/// devices, whose data need not end.
+/// A file's bytes, mapped. Pages are read when touched, and writes to them stay in this process. The file must not be
+/// truncated meanwhile; this library's writers replace files and leave mapped ones intact. The path comes from the user: a
+/// pipe is read to its end. system_error for unreadable files, and for devices, whose data need not end. A pipe beyond the
+/// limit, or without a writer, is a system_error, too.
 SINTER_API storage map_file(const char* op, const std::string& path, location at);
-/// The same of a path that a file names. system_error also for a pipe, of which nothing is read.
+/// The same for a path that a file names. system_error also for a pipe, which is not read.
 SINTER_API storage map_regular_file(const char* op, const std::string& path, location at);
 
-/// Lets pages that lie within a part of a mapped file leave memory: they are read from it when they are touched again, and what was
-/// written to them is lost. Nothing for other blocks, and for what is no part of the file.
+/// Lets pages within a part of a mapped file leave memory. They are read again when touched, and writes to them are lost. Has
+/// no effect on other blocks, and on memory outside of the file.
 SINTER_API void leave_memory(const storage& file, std::span<const std::byte> part);
 
-/// The absolute path that no link is part of; empty where there is no such file.
+/// The absolute path with all links resolved; empty if the file does not exist.
 SINTER_API std::string real_path(const std::string& path);
 
-/// What a path is in.
+/// The folder of a path.
 inline std::string folder_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
 }
 
-/// Whether a file is below a folder, wherever links lead; both are real paths.
+/// Whether a file is below a folder; both must be real paths.
 inline bool is_below(const std::string& path, const std::string& folder) {
   return folder == "/" ||
          (!folder.empty() && path.size() > folder.size() && path[folder.size()] == '/' && path.starts_with(folder));

@@ -1,4 +1,4 @@
-// io/file_rules.hpp: what file.hpp declares; files that are there whole or not at all.
+// io/file_rules.hpp: the definitions for file.hpp, and writers that leave a complete file or none.
 #pragma once
 
 #include <fcntl.h>
@@ -69,7 +69,7 @@ inline storage read_given(const char* op, const std::string& path, bool pipes, l
     }
     if (errno != ENODEV) fail_errno(op, path, "cannot be mapped", at);
   }
-  // Files of /proc have no size, those of some file systems no mapping.
+  // Files in /proc have no size, and some file systems cannot map files.
   std::vector<std::byte> all;
   if (why = files::read_stream(file.get(), facts, all); !why.empty()) fail_file(op, path, why, at);
   return kept_bytes(std::move(all));
@@ -99,8 +99,8 @@ SINTER_API std::string real_path(const std::string& path) {
   return text;
 }
 
-/// What a link at a path leads to, link by link, where there is something. system_error for the links of other users: whoever may
-/// write to a folder would choose the file that is replaced.
+/// The target of a link at a path, link by link, if it exists. system_error for links of other users. Otherwise a user with
+/// write access to the folder could choose the file to be replaced.
 inline std::string without_links(const char* op, std::string path, location at) {
   for (int hops = 0; hops < 40; ++hops) {
     const files::file_handle link(::open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
@@ -118,8 +118,8 @@ inline std::string without_links(const char* op, std::string path, location at) 
   fail_errno(op, path, "cannot be written", at);
 }
 
-/// Writes a file beside the one that it becomes with finish(); until then, and when something fails, that one is as it was.
-/// `durable`: finish() returns when it is on the disk. Devices and pipes are written as they are.
+/// Writes a file beside its target, which finish() replaces. Until then, or after a failure, the target is unchanged. With
+/// `durable`, finish() returns when the file is on the disk. Devices and pipes are written directly.
 class file_writer {
  public:
   file_writer(const char* op, const std::string& path, bool durable, location at)
@@ -156,7 +156,7 @@ class file_writer {
     files::sweep_now_and_then(file_.folder(), folder_of(path_));
   }
 
-  /// A pipe that nobody reads is given up after five seconds.
+  /// Gives up after five seconds if no process reads the pipe.
   void open_stream() {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
     for (;;) {
@@ -173,7 +173,7 @@ class file_writer {
   bool durable_;
   location at_;
   std::size_t written_ = 0;
-  sinter::detail::no_size_signal quiet_;  // for all that is written: a limit on the size of files is an error
+  sinter::detail::no_size_signal quiet_;  // a limit on file sizes is an error, not a signal
   files::file_handle stream_;
   files::new_file file_;
 };

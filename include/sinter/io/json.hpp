@@ -1,4 +1,4 @@
-// io/json.hpp: JSON of files, event by event: nlohmann's parser, which no user's unit sees.
+// io/json.hpp: reads JSON files event by event, by nlohmann's parser, which no user's translation unit includes.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace sinter::io::detail {
 
-/// Events of a JSON parser, of which a text has nothing unless its part is overridden.
+/// Events of a JSON parser. Each is an error unless it is overridden.
 class json_events {
  public:
   using number_integer_t = std::int64_t;
@@ -47,7 +47,7 @@ class json_events {
   }
 };
 
-/// Gives what a text has to `events`; "", or what is wrong with it.
+/// Sends the events of a text to `events`. Returns "", or the error.
 template <class Events>
 std::string parse_json(std::string_view text, Events& events) {
 #if SINTER_HAS_JSON

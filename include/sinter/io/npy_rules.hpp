@@ -1,4 +1,4 @@
-// io/npy_rules.hpp: what npy.hpp declares: headers of .npy files.
+// io/npy_rules.hpp: the definitions for npy.hpp: headers of .npy files.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ namespace sinter::io {
 
 namespace detail {
 
-/// The Python dictionary of a header, read token by token.
+/// Reads the Python dictionary of a header, token by token.
 class npy_dictionary {
  public:
   explicit npy_dictionary(std::string_view text) : rest_(text) {}
 
-  /// "" unless it is one with the three keys; then what is wrong.
+  /// Reads a dictionary with the three keys. Returns "", or the error.
   std::string read(std::string& descr, bool& by_columns, std::vector<std::int64_t>& extents) {
     int seen = 0;
     if (!take('{')) return "its header is no dictionary";
@@ -78,7 +78,7 @@ class npy_dictionary {
         any = true;
       }
       if (!any || out.size() == 64) return false;
-      if (!rest_.empty() && rest_[0] == 'L') rest_.remove_prefix(1);  // of Python 2
+      if (!rest_.empty() && rest_[0] == 'L') rest_.remove_prefix(1);  // suffix of Python 2's integers
       out.push_back(n);
       if (!take(',') && next() != ')') return false;
     }
@@ -88,7 +88,7 @@ class npy_dictionary {
   std::string_view rest_;
 };
 
-/// '<f4' as a dtype; "" or what is wrong.
+/// Reads '<f4' as a dtype. Returns "", or the error.
 inline std::string read_descr(const std::string& descr, npy_header& h) {
   if (descr.size() < 3 || std::string_view("<>|=").find(descr[0]) == std::string_view::npos || descr.size() > 4)
     return "it has elements of dtype '" + shown(descr) + "', which no tensor has";
@@ -117,7 +117,7 @@ inline std::string read_descr(const std::string& descr, npy_header& h) {
   return "it has elements of dtype '" + shown(descr) + "', which no tensor has";
 }
 
-/// "", or what is wrong with a file of these bytes. All that follows is within them then.
+/// Reads the header of a file, and checks that all its parts are within the file. Returns "", or the error.
 inline std::string read_header(std::span<const std::byte> file, npy_header& h) {
   const auto* const text = reinterpret_cast<const char*>(file.data());
   if (file.size() < 10 || std::memcmp(text, "\x93NUMPY", 6) != 0) return "is no .npy file";
@@ -139,12 +139,12 @@ inline std::string read_header(std::span<const std::byte> file, npy_header& h) {
   return "";
 }
 
-/// to = from with the bytes of each element in reverse.
+/// Reverses the bytes of each element in place.
 inline void swap_bytes(std::byte* data, std::size_t bytes, std::size_t item) {
   for (std::size_t i = 0; item > 1 && i < bytes; i += item) std::reverse(data + i, data + i + item);
 }
 
-/// Elements that lie column by column, row by row.
+/// Copies column-major elements into row-major order.
 inline void turn_order(const std::byte* from, const array& to) {
   const std::size_t item = size_of(to.type), rank = to.extents.size();
   std::vector<std::int64_t> index(rank), steps(rank);
@@ -164,7 +164,7 @@ inline void turn_order(const std::byte* from, const array& to) {
   }
 }
 
-/// The elements behind a header: in `whole`, whose bytes `file` are, where they may stay there, else in memory of their own.
+/// The elements after a header: in `whole`, whose bytes are `file`, if they can stay there, else copied.
 SINTER_API array elements_of(const npy_header& h, std::span<const std::byte> file, const storage& whole) {
   const std::byte* const from = file.data() + h.begin;
   const bool aligned = reinterpret_cast<std::uintptr_t>(from) % size_of(h.type) == 0;
@@ -184,7 +184,7 @@ SINTER_API array elements_of(const npy_header& h, std::span<const std::byte> fil
   return out;
 }
 
-/// Flags of other bytes than 0 and 1 are set ones: a compiled kernel may read such a byte.
+/// Normalises flags whose bytes are neither 0 nor 1 to 1, because a compiled kernel may read such a byte.
 SINTER_API void settle_flags(array& a) {
   if (a.type != dtype::b8) return;
   const std::size_t n = a.bytes().size();
@@ -193,7 +193,7 @@ SINTER_API void settle_flags(array& a) {
   for (std::size_t i = 0; odd && i < n; ++i) a.data[i] = a.data[i] != std::byte{0} ? std::byte{1} : std::byte{0};
 }
 
-/// The array of a whole file. `opaque`: what bytes without a dtype are, where that is known.
+/// The array of a whole file. `opaque` is the dtype of bytes that have none, if known.
 SINTER_API array parse_npy(const char* op, const std::string& path, std::span<const std::byte> file,
                            const storage& whole, const dtype* opaque, location at) {
   npy_header h;
@@ -221,7 +221,7 @@ inline std::string npy_descr(dtype type) {
   return (size_of(type) == 1 ? "|V" : "<f") + std::to_string(size_of(type));
 }
 
-/// What stands in a file before the elements; a multiple of 64 bytes.
+/// The part of a file before the elements; a multiple of 64 bytes.
 inline std::string npy_prefix(dtype type, std::span<const std::int64_t> extents) {
   std::string text =
       "{'descr': '" + npy_descr(type) + "', 'fortran_order': False, 'shape': " + shape_text(extents) + ", }";

@@ -1,4 +1,4 @@
-// io/records.hpp: where arrays lie in a file of many, and what is to be written into one.
+// io/records.hpp: the places of arrays in a file, and the arrays to be written into one.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,20 @@
 
 namespace sinter::io::detail {
 
-/// Where an array of a file is. Of .npz files dtype and extents are known when its header is read.
+/// The place of an array in a file. In .npz files, dtype and extents are known once its header is read.
 struct record {
   dtype type = dtype::f32;
-  std::string type_name;  ///< of a dtype that no tensor has
+  std::string type_name;  ///< set for a dtype that no tensor has
   std::vector<std::int64_t> extents;
   std::size_t begin = 0, bytes = 0;  ///< in the file
   bool zipped = false, deflated = false;
-  std::uint64_t full_bytes = 0;  ///< of what is deflated
-  std::uint32_t sum = 0;         ///< the CRC-32 of what is zipped
+  std::uint64_t full_bytes = 0;  ///< size after inflating
+  std::uint32_t sum = 0;         ///< CRC-32 of a zip entry
 };
 
 using record_map = std::map<std::string, record, std::less<>>;
 
-/// What is to be written under a name; elements of a GPU are fetched when their turn comes.
+/// An array to be written under a name; elements on a GPU are fetched when they are written.
 struct named_leaf {
   std::string name;
   sinter::detail::handle value;

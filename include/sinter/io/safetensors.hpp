@@ -92,15 +92,15 @@ class safetensors_header : public json_events {
   enum class fields { none = 0, dtype = 1, shape = 2, offsets = 4 };
 
   archive& to_;
-  record now_;  ///< `bytes` is where it ends
+  record now_;  ///< `bytes` is the end offset
   std::string name_, key_;
   fields field_ = fields::none;
   int depth_ = 0, seen_ = 0, offsets_ = 0;
   bool in_metadata_ = false, had_metadata_ = false;
 };
 
-/// "", or what is wrong with the places of arrays: each begins where the one before ends, and has as many bytes as its shape. Makes
-/// them places in the file, whose elements begin at `begin`.
+/// Checks the places of arrays: each begins at the end of its predecessor, and has the bytes of its shape. Makes them offsets
+/// in the file, whose elements begin at `begin`. Returns "", or the error.
 inline std::string place_records(archive& a, std::size_t begin) {
   std::vector<std::pair<record*, const std::string*>> order;
   for (auto& [name, r] : a.records) order.emplace_back(&r, &name);
@@ -127,7 +127,7 @@ inline std::string place_records(archive& a, std::size_t begin) {
   return "";
 }
 
-/// "", or what is wrong with a file that is mapped in `a`.
+/// Reads the file that is mapped in `a`. Returns "", or the error.
 inline std::string read_safetensors(archive& a) {
   const auto file = bytes_of(a.whole);
   if (file.size() < 10) return "is no .safetensors file: it has " + std::to_string(file.size()) + " bytes";
@@ -142,7 +142,7 @@ inline std::string read_safetensors(archive& a) {
   return place_records(a, 8 + static_cast<std::size_t>(length));
 }
 
-/// Whether a text is UTF-8, which JSON has to be.
+/// Whether a text is UTF-8, as JSON requires.
 inline bool is_utf8(std::string_view s) {
   for (std::size_t i = 0; i < s.size();) {
     const auto u = static_cast<unsigned char>(s[i]);
@@ -151,7 +151,7 @@ inline bool is_utf8(std::string_view s) {
     const auto second = n > 1 ? static_cast<unsigned char>(s[i + 1]) : 0x80;
     for (std::size_t k = 1; k < n; ++k)
       if ((static_cast<unsigned char>(s[i + k]) & 0xc0) != 0x80) return false;
-    // Longer than need be, halves of UTF-16 pairs, beyond Unicode.
+    // Overlong forms, halves of UTF-16 pairs, and codes beyond Unicode.
     if ((u == 0xe0 && second < 0xa0) || (u == 0xed && second > 0x9f) || (u == 0xf0 && second < 0x90) ||
         (u == 0xf4 && second > 0x8f))
       return false;
@@ -160,7 +160,7 @@ inline bool is_utf8(std::string_view s) {
   return true;
 }
 
-/// A text, which is UTF-8, in JSON.
+/// A UTF-8 text as a JSON string.
 inline std::string json_text(const std::string& s) {
   std::string out = "\"";
   for (const char c : s) {
@@ -182,7 +182,7 @@ inline const char* safetensors_type(dtype type) {
   return "";
 }
 
-/// Leaves of wide elements stand first, so that all are aligned where the file is mapped.
+/// Leaves with wide elements come first, so that all are aligned when the file is mapped.
 inline void write_safetensors(file_writer& out, std::vector<named_leaf> leaves,
                               const std::map<std::string, std::string>& metadata, location at) {
   std::sort(leaves.begin(), leaves.end(), [](const named_leaf& x, const named_leaf& y) {

@@ -1,4 +1,4 @@
-// io/tree_rules.hpp: what trees.hpp declares; compiled once.
+// io/tree_rules.hpp: the definitions for trees.hpp; compiled once.
 #pragma once
 
 #include <cstring>
@@ -12,7 +12,7 @@
 
 namespace sinter::io::detail {
 
-/// The path of a leaf, of a tree that is a leaf itself "value".
+/// The path of a leaf; "value" for a tree that is a leaf.
 inline std::string name_of(const trees::tree_place& at) {
   const std::string path = trees::path_of(at);
   return path.empty() ? "value" : path;

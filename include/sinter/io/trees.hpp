@@ -1,4 +1,4 @@
-// io/trees.hpp: trees in files: save, load, by the paths of their leaves.
+// io/trees.hpp: trees in files: save and load by the paths of their leaves.
 #pragma once
 
 #include <cstdint>
@@ -16,28 +16,28 @@
 namespace sinter::io {
 
 struct save_options {
-  /// Texts beside the arrays of a .safetensors file.
+  /// Texts that a .safetensors file holds beside the arrays.
   std::map<std::string, std::string> metadata = {};
-  /// The name in the file of a leaf's path.
+  /// Maps a leaf's path to its name in the file.
   std::function<std::string(const std::string&)> rename = {};
-  /// Numbers, flags, enums and text, too: false for tensors alone.
+  /// Numbers, flags, enums and text are saved, too; false saves only tensors.
   bool numbers = true;
-  /// Returns when the file is on the disk.
+  /// Returns only when the file is on the disk.
   bool durable = false;
 };
 
 struct load_options {
-  /// false: leaves that the file lacks keep their values, and arrays that the tree lacks are left alone.
+  /// false: leaves that the file lacks keep their values, and arrays that the tree lacks are ignored.
   bool strict = true;
-  /// true: arrays that the tree lacks are left alone.
+  /// true: arrays that the tree lacks are ignored.
   bool surplus = false;
-  /// The name in the file of a leaf's path.
+  /// Maps a leaf's path to its name in the file.
   std::function<std::string(const std::string&)> rename = {};
-  /// false: tensors alone; other leaves keep their values.
+  /// false: loads only tensors; other leaves keep their values.
   bool numbers = true;
   /// Elements of another dtype are converted.
   bool cast = false;
-  /// By default where the leaf is, else the default device.
+  /// The device of tensors; by default the leaf's, else the default device.
   std::optional<device> where = {};
 };
 
@@ -45,8 +45,8 @@ namespace detail {
 
 namespace trees = sinter::detail;
 
-/// What a leaf that is no tensor is in a file: the dtype of a number, `u8` for the bytes of text and values; none for classes that
-/// are compared by ==.
+/// The dtype in a file of a leaf that is not a tensor: the dtype of a number, `u8` for the bytes of text and values. Empty
+/// for classes that are compared by ==.
 template <class T>
 constexpr std::optional<dtype> scalar_type() {
   if constexpr (trees::text_leaf<T> || trees::bytes_leaf<T>) return dtype::u8;
@@ -102,19 +102,19 @@ void save_leaves(leaf_saver& to, const T& tree, location at) {
   });
 }
 
-/// Takes the leaves of a tree from a file, and notes all that does not fit.
+/// Takes the leaves of a tree from a file, and collects all mismatches.
 class leaf_loader {
  public:
   SINTER_API leaf_loader(const char* op, const archive& from, const load_options& how, location at);
 
   SINTER_API std::string renamed(const trees::tree_place& at) const;
   bool has(const trees::tree_place& at) const { return from_.contains(renamed(at)); }
-  /// The keys of a map in the file; of leaves with the points that names have; of names that
-  /// are renamed nothing can be told.
+  /// The keys of a map in the file. With `of_leaves`, the map's values are leaves, and keys include the points of names. Keys of
+  /// renamed names are not found.
   SINTER_API std::set<std::string> keys(const trees::tree_place& at, bool of_leaves) const;
 
-  /// The value of a tensor; false when there is none that fits. `now`: what the leaf has, undefined where it is null. `open`: without
-  /// that it is of any dtype and rank.
+  /// The value of a tensor; false if no array fits. `now` is the leaf's present value, and is null for an undefined leaf.
+  /// With `open` and without `now`, any dtype and rank fit.
   SINTER_API bool tensor(const trees::tree_place& at, dtype type, const dims& shape, const trees::handle* now,
                          trees::handle& out, bool open = false);
   /// The bytes of a number, text or a value.
@@ -122,7 +122,7 @@ class leaf_loader {
                         const std::function<void(const array&)>& take);
   void missing(const trees::tree_place& at) { note(renamed(at), "the file does not have it"); }
 
-  /// user_error naming all that does not fit.
+  /// user_error that lists all mismatches.
   SINTER_API void finish();
 
  private:
@@ -137,7 +137,7 @@ class leaf_loader {
   std::set<std::string> used_;
 };
 
-/// Calls f(child, place) for what a tuple or a struct has.
+/// Calls f(child, place) for each child of a tuple or a struct.
 template <class T, class F>
 void with_places(T& t, const trees::tree_place& at, const F& f) {
   trees::with_children(t, [&]<class... Child>(Child&... child) {
@@ -148,7 +148,8 @@ void with_places(T& t, const trees::tree_place& at, const F& f) {
   });
 }
 
-/// Makes the vectors, maps, optionals and variants of a new tree as the file has them; whether it has any leaf of the tree.
+/// Gives the vectors, maps, optionals and variants of a new tree the structure in the file. Returns whether the file has any
+/// leaf of it.
 template <class T>
 bool shape_tree(const leaf_loader& from, T& t, const trees::tree_place& at) {
   constexpr trees::branch b = trees::branch_of<T>();
@@ -214,7 +215,7 @@ void load_scalar(leaf_loader& from, T& t, const trees::tree_place& at) {
   }
 }
 
-/// Takes the leaves of a tree whose vectors, maps, optionals and variants are as they should be.
+/// Takes the leaves of a tree whose structure is complete.
 template <class T>
 void load_leaves(leaf_loader& from, T& t, const trees::tree_place& at, location where) {
   constexpr trees::branch b = trees::branch_of<T>();
@@ -260,9 +261,9 @@ T loaded(const char* op, const archive& from, T tree, bool made, const load_opti
 
 }  // namespace detail
 
-/// Writes the leaves of a tree under their paths, `blocks.0.qkv.w`: a .npz file where `path` ends so, else .safetensors. What is
-/// there is replaced when all is written. Tensors of any device; numbers, flags, enums and text are arrays, too. user_error for a leaf
-/// that holds nothing and while traced, system_error when it cannot be written.
+/// Writes the leaves of a tree under their paths, `blocks.0.qkv.w`: as a .npz file if `path` ends so, else as .safetensors.
+/// An existing file is replaced once all is written. Tensors may be on any device; numbers, flags, enums and text become
+/// arrays, too. user_error for an undefined leaf and while traced, system_error if the file cannot be written.
 template <class T>
 void save(const std::string& path, const T& tree, const save_options& how = {}, location at = location::current()) {
   detail::leaf_saver to("io::save", how, at);
@@ -270,9 +271,9 @@ void save(const std::string& path, const T& tree, const save_options& how = {}, 
   to.write(path);
 }
 
-/// Takes the leaves of a tree from a file, which is mapped: tensors on the host are read when they are used. Vectors, maps, optionals
-/// and variants stay as they are. user_error naming every leaf that is missing, surplus, or of another dtype or shape; the tree is as
-/// it was then, and where the file is damaged, a system_error.
+/// Takes the leaves of a tree from a file, which is mapped: tensors on the host are read on first use. Vectors, maps,
+/// optionals and variants keep their structure. user_error that names every leaf that is missing, surplus, or of another
+/// dtype or shape; system_error for a damaged file. On an error the tree stays unchanged.
 template <class T>
 void load(const archive& from, T& tree, const load_options& how = {}, location at = location::current()) {
   tree = detail::loaded("io::load", from, tree, false, how, at.in("io::load"));
@@ -281,8 +282,8 @@ template <class T>
 void load(const std::string& path, T& tree, const load_options& how = {}, location at = location::current()) {
   load(open_archive(path, at.in("io::load")), tree, how, at);
 }
-/// A new tree, whose vectors, maps, optionals and variants are made as the file has them: `io::load<gpt>("gpt.safetensors")`. Names
-/// that are renamed tell no keys of maps.
+/// A new tree, whose vectors, maps, optionals and variants have the structure in the file:
+/// `io::load<gpt>("gpt.safetensors")`. The keys of maps are unknown if names are renamed. Errors as above.
 template <class T>
 T load(const archive& from, const load_options& how = {}, location at = location::current()) {
   return detail::loaded("io::load", from, T{}, true, how, at.in("io::load"));

@@ -1,4 +1,5 @@
-// io/views.hpp: tensors over, and copies of, what other libraries have: std::mdspan and its like, Eigen, vectors and spans.
+// io/views.hpp: tensors over, and copies of, arrays of other libraries: std::mdspan and similar classes, Eigen, vectors and
+// spans.
 #pragma once
 
 #include <array>
@@ -21,7 +22,7 @@ concept mdspan_like = requires(const M& m) {
   int(M::rank());
 };
 
-/// Eigen's matrices, arrays, vectors and maps of them, of either order.
+/// Eigen's matrices, arrays and vectors, and maps of them, in either order.
 template <class M>
 concept eigen_like = requires(const M& m) {
   { *m.data() } -> std::convertible_to<typename M::Scalar>;
@@ -33,7 +34,7 @@ concept eigen_like = requires(const M& m) {
   bool(M::IsVectorAtCompileTime);
 };
 
-/// A vector, an array, a span: contiguous, with data and size.
+/// A vector, an array or a span: contiguous, with data and size.
 template <class M>
 concept range_like = !mdspan_like<M> && !eigen_like<M> && !tensor_like<M> && requires(M & m) {
   std::data(m);
@@ -59,7 +60,7 @@ constexpr auto foreign_data(M& m) {
   return m.data();
 }
 
-/// The type of elements, const where they cannot be written.
+/// The type of elements; const if they are read-only.
 template <class M>
 using foreign_element = std::remove_pointer_t<decltype(foreign_data(std::declval<M&>()))>;
 
@@ -88,7 +89,7 @@ void foreign_layout(const M& m, dims& extents, dims& strides) {
   }
 }
 
-/// A handle to elements that somebody else owns.
+/// A handle to elements of another owner.
 inline sinter::detail::handle borrowed(dtype type, const void* data, const dims& extents, const dims& strides) {
   sinter::detail::handle h;
   h.type = type;
@@ -113,7 +114,7 @@ sinter::detail::handle borrowed(M& m) {
   return borrowed(dtype_of<std::remove_const_t<foreign_element<M>>>, foreign_data(m), extents, strides);
 }
 
-/// A value whose elements go with it.
+/// Whether a value owns its elements.
 template <class M>
 constexpr bool owns_elements() {
   if constexpr (eigen_like<M>) return std::is_same_v<typename M::PlainObject, M>;
@@ -140,8 +141,8 @@ concept foreign_array = (mdspan_like<M> || eigen_like<M> || range_like<M>)&&requ
   requires element<std::remove_const_t<detail::foreign_element<M>>>;
 };
 
-/// A tensor that shares the elements of a std::mdspan, an Eigen matrix or map, a vector or a span: `io::view(m)`. Vectors have rank 1.
-/// The elements must stay where they are as long as a tensor refers to them; those that cannot be written are copied by io::copy.
+/// A tensor that shares the elements of a std::mdspan, an Eigen matrix or map, a vector or a span: `io::view(m)`. Vectors
+/// have rank 1. The elements must stay in place as long as a tensor refers to them. For read-only elements use io::copy.
 template <class M>
 requires foreign_array<std::remove_cvref_t<M>>
 auto view(M&& m, location at = location::current()) {
@@ -155,7 +156,7 @@ auto view(M&& m, location at = location::current()) {
                                dims(detail::rank_of_foreign<std::remove_const_t<foreign>>())>(detail::borrowed(m), at);
 }
 
-/// A row-major copy of the same: `io::copy(m)`.
+/// A row-major copy of such an array: `io::copy(m)`.
 template <foreign_array M>
 auto copy(const M& m, location at = location::current()) {
   using item = std::remove_const_t<detail::foreign_element<const M>>;
@@ -165,7 +166,7 @@ auto copy(const M& m, location at = location::current()) {
   return sinter::detail::typed<item, dims(detail::rank_of_foreign<M>())>(to, at);
 }
 
-/// Writes a tensor's elements, of any device, where `m` has its own. user_error when dtypes or extents differ.
+/// Copies a tensor's elements, from any device, into the elements of `m`. user_error when dtypes or extents differ.
 template <class M, tensor_like X>
 requires foreign_array<std::remove_cvref_t<M>>
 void copy_into(M&& m, const X& x, location at = location::current()) {

@@ -13,7 +13,7 @@
 
 namespace sinter::io::detail {
 
-/// What zlib's functions work on; as its ABI has it since 1.0.
+/// The state of zlib's functions, by its ABI since 1.0.
 struct zlib_stream {
   const unsigned char* next_in = nullptr;
   unsigned avail_in = 0;
@@ -28,7 +28,7 @@ struct zlib_stream {
   unsigned long adler = 0, reserved = 0;
 };
 
-/// The system's zlib, looked for when it is first of use; null functions where there is none.
+/// The system's zlib, loaded on first use; null functions if it is missing.
 struct zlib {
   int (*start)(zlib_stream*, int, const char*, int) = nullptr;
   int (*inflate)(zlib_stream*, int) = nullptr;
@@ -52,7 +52,7 @@ struct zlib {
   }
 };
 
-/// The CRC-32 of bytes, behind others whose sum is `before`.
+/// The CRC-32 of bytes that follow bytes with the sum `before`.
 inline std::uint32_t sum_of(std::span<const std::byte> bytes, std::uint32_t before = 0) {
   const auto* p = reinterpret_cast<const unsigned char*>(bytes.data());
   const zlib& z = zlib::get();
@@ -77,8 +77,8 @@ inline std::uint32_t sum_of(std::span<const std::byte> bytes, std::uint32_t befo
   return ~c;
 }
 
-/// What is deflated in `in`: of zip archives with `window` -15, of .gz files with 31. Memory grows with what comes out of it, to at most
-/// `most` bytes. "" in `wrong` when all is well.
+/// Inflates `in`; `window` is -15 for zip archives, 31 for .gz files. Memory grows with the output, up to `most` bytes.
+/// `wrong` is "" on success.
 inline std::vector<std::byte> inflated(std::span<const std::byte> in, int window, std::uint64_t most,
                                        std::string& wrong) {
   const zlib& z = zlib::get();
@@ -92,7 +92,7 @@ inline std::vector<std::byte> inflated(std::span<const std::byte> in, int window
   for (int told = 0; told == 0;) {
     if (have == out.size()) {
       if (have > most) break;
-      // A byte more than what there may be tells whether there is more.
+      // One byte beyond the limit shows whether there is more.
       const std::uint64_t next =
           std::min<std::uint64_t>(most + 1, std::max<std::uint64_t>(2 * have, 2 * in.size() + 256));
       try {
@@ -117,7 +117,7 @@ inline std::vector<std::byte> inflated(std::span<const std::byte> in, int window
   return out;
 }
 
-/// Numbers of few bytes within a file.
+/// Little-endian numbers within a file.
 class little_endian {
  public:
   explicit little_endian(std::span<const std::byte> file) : file_(file) {}
@@ -132,7 +132,7 @@ class little_endian {
   std::span<const std::byte> file_;
 };
 
-/// Sizes and the place of an entry that do not fit 32 bits stand in a field of their own.
+/// Reads the sizes and the place of an entry that do not fit 32 bits, from their own field.
 inline void read_wide_sizes(const little_endian& f, std::size_t at, std::size_t end, std::uint64_t& full,
                             std::uint64_t& bytes, std::uint64_t& place) {
   while (end - at >= 4) {
@@ -149,7 +149,7 @@ inline void read_wide_sizes(const little_endian& f, std::size_t at, std::size_t 
   }
 }
 
-/// Where the central directory begins and how many entries it has; false when there is none.
+/// Finds the begin and the number of entries of the central directory; false if there is none.
 inline bool find_directory(const little_endian& f, std::size_t size, std::uint64_t& begin, std::uint64_t& count) {
   if (size < 22) return false;
   for (std::size_t at = size - 22, tries = 0; tries <= 0xffff; --at, ++tries) {
@@ -169,7 +169,7 @@ inline bool find_directory(const little_endian& f, std::size_t size, std::uint64
   return false;
 }
 
-/// "", or what is wrong with an entry of the directory at `at`, which is then behind it.
+/// Reads the entry of the directory at `at`, and moves `at` past it. Returns "", or the error.
 inline std::string read_entry(const storage& whole, record_map& records, const little_endian& f, std::uint64_t& at) {
   if (!f.has(at, 46) || f.get(at, 4) != 0x02014b50) return "is damaged: its directory is cut short";
   const std::uint64_t flags = f.get(at + 8, 2), method = f.get(at + 10, 2);
@@ -190,7 +190,7 @@ inline std::string read_entry(const storage& whole, record_map& records, const l
     return "is damaged: " + shown(name) + " is not where it should be";
   r.begin = place + 30 + f.get(place + 26, 2) + f.get(place + 28, 2);
   if (!f.has(r.begin, bytes)) return "is cut short within " + shown(name);
-  // A deflated byte stands for 1032 at most.
+  // A deflated byte expands to at most 1032 bytes.
   if (method == 0 ? full != bytes : full / 1032 > bytes) return "is damaged: " + shown(name) + " has another size";
   r.bytes = bytes;
   r.zipped = true;
@@ -201,7 +201,7 @@ inline std::string read_entry(const storage& whole, record_map& records, const l
   return "";
 }
 
-/// "", or what is wrong with a file; its entries.
+/// Reads the entries of a file. Returns "", or the error.
 inline std::string read_zip(const storage& whole, record_map& records) {
   const little_endian f(bytes_of(whole));
   std::uint64_t at = 0, count = 0;
@@ -231,15 +231,14 @@ inline void put(std::string& to, std::uint64_t x, int bytes) {
   for (int i = 0; i < bytes; ++i) to += static_cast<char>(x >> (8 * i) & 0xff);
 }
 
-/// Writes an entry, which is stored with its elements at a multiple of 64, so that they are read where they lie. Adds its line to the
-/// directory.
+/// Writes a stored entry whose elements begin at a multiple of 64, so that they can be mapped. Adds its line to the directory.
 inline void write_entry(file_writer& out, std::string& directory, const named_leaf& leaf, const char* op, location at) {
   const array a = array_of(leaf.value, at);
   const std::string name = leaf.name + ".npy", prefix = npy_prefix(a.type, a.extents);
   if (name.size() > 0xffff) fail(op, "the name " + shown(name) + " is too long for a .npz file", at);
   const std::uint64_t place = out.written(), bytes = prefix.size() + a.bytes().size();
   const std::uint32_t sum = sum_of(a.bytes(), sum_of(std::as_bytes(std::span(prefix))));
-  std::string wide;  // the sizes, then the place, in the field that always holds them
+  std::string wide;  // the sizes, then the place, in the field for wide sizes
   put(wide, bytes, 8);
   put(wide, bytes, 8);
   const std::size_t padding = (64 - (place + 30 + name.size() + 20 + 4) % 64) % 64;

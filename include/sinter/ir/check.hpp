@@ -1,4 +1,4 @@
-// ir/check.hpp: the invariants of a graph, verified after every pass; what a plan relies on.
+// ir/check.hpp: the invariants of a graph, on which plans rely; verified after every pass.
 #pragma once
 
 #include <algorithm>

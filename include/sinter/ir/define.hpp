@@ -1,4 +1,4 @@
-// ir/define.hpp: every definition that graph.hpp declares; the compiled engine includes it once.
+// ir/define.hpp: the definitions for graph.hpp; the compiled engine includes it once.
 #pragma once
 
 #include "../base/define.hpp"

@@ -52,21 +52,21 @@ class dim {
   dim& operator*=(const dim& b) { return *this = *this * b; }
   constexpr bool operator==(const dim&) const = default;
 
-  /// The exact quotient, where nothing is left over as polynomials; nothing otherwise.
+  /// The exact quotient, if polynomial division leaves no remainder; otherwise nothing.
   SINTER_API std::optional<dim> divided_by(const dim& d) const;
 
-  /// floor(a / b), for b > 0, and a ≥ 0 where b is no number. Quotients of quotients are one; of ceilings by 2 none is left.
+  /// floor(a / b), for b > 0; a ≥ 0 unless b is a number. Nested quotients are merged, and ceilings by 2 disappear.
   SINTER_API friend dim floor_div(const dim& a, const dim& b);
 
-  /// A number that no binding goes below, as far as the signs of the terms tell once each symbol is written as 2 and more, and
-  /// quotients by numbers as what they are of.
+  /// A number below the value for no binding. It follows from the signs of the terms, with each symbol at least 2, and
+  /// quotients by numbers replaced by their dividends.
   std::int64_t lower_bound() const { return is_number() ? number_ : bound(1); }
   std::int64_t upper_bound() const { return is_number() ? number_ : bound(-1); }
 
   /// The value under `sizes`, indexed by symbol.
   std::int64_t evaluate(std::span<const std::int64_t> sizes) const { return is_number() ? number_ : value(sizes); }
 
-  /// The C spelling; also what is printed: "64", "s0*64 + 1".
+  /// The C spelling, which is also printed: "64", "s0*64 + 1".
   SINTER_API std::string text() const;
 
  private:
@@ -88,7 +88,7 @@ namespace sinter::ir {
 
 SINTER_API dim floor_div(const dim& a, const dim& b);
 
-/// Whether d is 0 for every binding, which quotients by numbers may hide: (n + 2)/3 + (n + 1)/3 + n/3 - n.
+/// Whether d is 0 for every binding; quotients by numbers can hide it: (n + 2)/3 + (n + 1)/3 + n/3 - n.
 SINTER_API bool is_always_zero(const dim& d);
 
 /// Whether the value depends on the symbol s<index>.
@@ -96,14 +96,14 @@ SINTER_API bool depends_on(const dim& d, int symbol);
 /// d with s<index> replaced.
 SINTER_API dim substituted(const dim& d, int symbol, const dim& value);
 
-/// d as coefficient·s<symbol> + rest, where nothing else in d depends on the symbol.
+/// d as coefficient·s<symbol> + rest, if the rest of d does not depend on the symbol.
 struct linear_form {
   std::int64_t coefficient = 0;
   dim rest;
 };
 SINTER_API std::optional<linear_form> linear_in(const dim& d, int symbol);
 
-/// The least and the largest value when s<i> is at least 2 and at most most[i]; ±2^62 stand for no bound.
+/// The least and the largest value for s<i> from 2 to most[i]; ±2^62 stand for no bound.
 struct size_range {
   std::int64_t least = 0, most = 0;
 };
@@ -116,7 +116,7 @@ SINTER_API dim product(std::span<const dim> extents);
 
 }  // namespace sinter::ir
 
-// Header-only: whoever sees the declarations has the definitions as well.
+// Header-only builds include the definitions with the declarations.
 #if !defined(SINTER_COMPILED)
 #include "../base/engine_begin.hpp"
 #include "../base/engine_end.hpp"

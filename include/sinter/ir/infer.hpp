@@ -1,4 +1,4 @@
-// ir/infer.hpp: dtype and extents of a node, from its operands: by the rule of its row, or by its record.
+// ir/infer.hpp: infers dtype and extents of a node from its operands, by the rule of its row or by its record.
 #pragma once
 
 #include "ops/table.hpp"

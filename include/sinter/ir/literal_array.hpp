@@ -1,4 +1,4 @@
-// ir/literal_array.hpp: a tensor's elements as the reference interpreter sees them, and walks over them.
+// ir/literal_array.hpp: a tensor's elements in the form of the reference interpreter, and walks over them.
 #pragma once
 
 #include <cstdint>

@@ -23,7 +23,7 @@ struct scalar {
   double f = 0;        ///< the value of a floating literal
   std::int64_t i = 0;  ///< the value of any other; the bits of a u64
 
-  /// As a cast has it: towards zero, to the ends of the range where x is beyond it, 0 where it is no number.
+  /// The result of a cast: truncates, saturates at the ends of the range, and gives 0 for NaN.
   static scalar of(dtype t, double x) {
     if (is_float(t)) return {x, 0};
     if (is_bool(t)) return {0, x != 0};
@@ -39,8 +39,7 @@ struct scalar {
   bool operator==(const scalar&) const = default;
 };
 
-/// The value that leaves the other operand of a combiner unchanged; a maximum or minimum of nothing is the value that every
-/// other replaces.
+/// The identity of a combiner. For maximum and minimum it is the value that every other value replaces.
 constexpr scalar combiner_identity(op combiner, dtype t) {
   const bool low = combiner == op::maximum;
   switch (combiner) {
@@ -63,15 +62,15 @@ constexpr scalar combiner_identity(op combiner, dtype t) {
   }
 }
 
-/// What an op needs besides its operands; ops/NAME.hpp says which fields each op reads.
+/// The attributes of an op besides its operands; ops/NAME.hpp lists the fields that each op reads.
 struct attributes {
   dtype type = dtype::f32;  ///< input, constant, iota, cast: the dtype of the result
   /// reduce: add mul maximum minimum bit_or bit_and; scan: add mul maximum minimum; arg_reduce: maximum minimum
   op combiner = op::add;
-  series<std::int64_t> ints;           ///< axes, a permutation, steps, counts; of a constant apart its number
+  series<std::int64_t> ints;           ///< axes, a permutation, steps, counts; for a constant apart its source
   series<dim> dims;                    ///< the result's extents, or starts
   scalar literal{};                    ///< constant, pad: the value
-  std::shared_ptr<const opaque> step;  ///< opaque: what it does; immutable
+  std::shared_ptr<const opaque> step;  ///< opaque: the step; immutable
 
   bool operator==(const attributes&) const = default;
 };

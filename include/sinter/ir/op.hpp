@@ -18,18 +18,18 @@ inline constexpr int pointwise_count = static_cast<int>(op::input);
 
 constexpr bool is_pointwise(op o) { return static_cast<int>(o) < pointwise_count; }
 
-/// Which dtypes a pointwise op takes, and which it gives.
+/// The operand and result dtypes of a pointwise op.
 enum class dtype_rule : std::uint8_t {
-  arithmetic,  ///< equal operands, any but bool; the same
-  floating,    ///< equal floating operands; the same
-  integer,     ///< equal integer operands; the same
-  bits,        ///< equal integer or bool operands; the same
+  arithmetic,  ///< equal operands, any dtype except bool; the same dtype
+  floating,    ///< equal floating operands; the same dtype
+  integer,     ///< equal integer operands; the same dtype
+  bits,        ///< equal integer or bool operands; the same dtype
   comparison,  ///< equal operands; bool
   test,        ///< a floating operand; bool
-  selection,   ///< bool, then two equal operands; the type of those
-  conversion,  ///< any; the type that the node names
-  same_size,   ///< f32, f64 or an integer dtype; the type that the node names, which is such and as large
-  any,         ///< any; the same
+  selection,   ///< bool, then two equal operands; their dtype
+  conversion,  ///< any dtype; the node's target dtype
+  same_size,   ///< f32, f64 or an integer dtype; the node's target dtype, which is one of these and of equal size
+  any,         ///< any dtype; the same
   random,      ///< u64; u64
 };
 
@@ -61,23 +61,23 @@ constexpr const structural_row& structural(op o) { return structural_rows[static
 
 constexpr const char* name(op o) { return is_pointwise(o) ? row(o).name : structural(o).name; }
 
-/// True for the ops that only rename coordinates: they cost nothing when their input is in memory.
+/// True for ops that only rename coordinates: they cost nothing if their input is in memory.
 constexpr bool is_view(op o) { return !is_pointwise(o) && structural(o).view; }
 
-/// True for the ops that cost much more than a load.
+/// True for ops that cost much more than a load.
 constexpr bool is_expensive(op o) {
   return is_pointwise(o) &&
          (row(o).rule == dtype_rule::floating || row(o).rule == dtype_rule::random || o == op::pow || o == op::fmod);
 }
 
-/// True for rules whose result has the dtype that the node names.
+/// True for rules whose result has the node's target dtype.
 constexpr bool names_type(dtype_rule r) { return r == dtype_rule::conversion || r == dtype_rule::same_size; }
 
-/// Whether numbers of a dtype are computed in the bits that they have in memory.
+/// Whether numbers of a dtype are computed in their memory representation.
 constexpr bool has_own_bits(dtype t) { return !is_bool(t) && !is_narrow(t); }
 
-/// The error of operand dtypes under a rule, or nullptr; `result` receives the dtype of the result.
-/// `target` is the type that a conversion names.
+/// The error of operand dtypes under a rule, or nullptr; `result` receives the result's dtype. `target` is the target dtype
+/// of a conversion.
 constexpr const char* apply(dtype_rule rule, const dtype* in, int arity, dtype target, dtype& result) {
   const int first = rule == dtype_rule::selection ? 1 : 0;
   for (int i = first + 1; i < arity; ++i)
@@ -117,7 +117,7 @@ constexpr const char* apply(dtype_rule rule, const dtype* in, int arity, dtype t
   return "unknown rule";
 }
 
-/// Of whole numbers: how often one is in another, and what is left.
+/// Ops for integer quotients and remainders.
 inline constexpr op quotient = op::div, remainder = op::fmod;
 
 }  // namespace sinter::ir

@@ -15,9 +15,9 @@ namespace sinter::ir {
 
 namespace detail {
 
-/// What a polynomial multiplies: a size symbol, or a quotient rounded down.
+/// A factor of a polynomial's terms: a size symbol, or a quotient rounded down.
 struct atom {
-  std::string text;  ///< identifies it, and is its C spelling
+  std::string text;  ///< its identity, and its C spelling
   int symbol = -1;   ///< index of a size symbol; -1 for a quotient
   dim dividend, divisor;
 };
@@ -32,9 +32,9 @@ struct polynomial {
   sorted_map<std::string, term> terms;  ///< by the text of their factors; no zero coefficients
 };
 
-inline constexpr std::int64_t no_bound = std::int64_t{1} << 61;  ///< two of them can be added
+inline constexpr std::int64_t no_bound = std::int64_t{1} << 61;  ///< two of these can be added without overflow
 
-// More than any memory holds stays more, where plans for it are compared; allocating it fails.
+// Sizes beyond any memory stay beyond it in comparisons of plans; allocating them fails.
 SINTER_API std::int64_t clamped(std::int64_t n) { return std::min(std::max(n, -no_bound), no_bound); }
 SINTER_API std::int64_t clamped_product(std::int64_t a, std::int64_t b) {
   std::int64_t p = 0;
@@ -74,7 +74,7 @@ SINTER_API std::string text_of(const polynomial& p) {
   return out;
 }
 
-/// The one dim that is equal to `p`.
+/// The unique dim that equals `p`.
 SINTER_API dim interned(polynomial p) {
   if (p.terms.empty()) return dim(p.constant);
   static std::mutex mutex;
@@ -135,7 +135,7 @@ SINTER_API bool divide_term(term& t, const term& by) {
   return true;
 }
 
-/// The term that no other of p exceeds: by degree, then by factors. Products keep this order.
+/// The largest term of p, by degree, then by factors. Products keep this order.
 inline term leading(const polynomial& p) {
   const term* most = nullptr;
   const auto less = [](const auto& x, const auto& y) { return x->text < y->text; };
@@ -155,7 +155,7 @@ inline polynomial of_term(term t) {
   return p;
 }
 
-/// p / by, where nothing is left over.
+/// p / by, if the remainder is 0.
 inline std::optional<polynomial> exact_quotient(polynomial p, const polynomial& by) {
   constexpr int most_steps = 64;
   const term divisor = leading(by);
@@ -173,7 +173,7 @@ inline std::optional<polynomial> exact_quotient(polynomial p, const polynomial& 
 
 inline std::int64_t floor_of(std::int64_t a, std::int64_t k) { return a / k - (a % k < 0); }
 
-/// a as (dividend + rest·k) / k rounded down, where a quotient by a number k is a term, alone, and the others have none.
+/// a as (dividend + rest·k) / k rounded down, if exactly one term is a quotient by a number k.
 struct whole_quotient {
   dim dividend;
   std::int64_t divisor = 1;
@@ -195,14 +195,15 @@ inline std::optional<whole_quotient> as_one_quotient(const polynomial& a) {
   return whole_quotient{own + rest * k, *k.number()};
 }
 
-/// The quotient that p is, as it is.
+/// The atom, if p is a single quotient.
 inline const atom* lone_quotient(const polynomial& p) {
   if (p.constant != 0 || p.terms.size() != 1) return nullptr;
   const term& t = p.terms.begin()->second;
   return t.coefficient == 1 && t.factors.size() == 1 && t.factors[0]->symbol < 0 ? t.factors[0].get() : nullptr;
 }
 
-/// floor(a / k) for a number k: coefficients below k, and of equal quotients one. What is left to be divided is not negative.
+/// floor(a / k) for a number k, in canonical form: coefficients below k, and merged equal quotients. The remaining dividend
+/// is not negative.
 inline dim quotient_by_number(const dim& a, std::int64_t k) {
   constexpr std::int64_t most_divisor = std::int64_t{1} << 31;
   if (const auto n = a.number()) return dim(floor_of(*n, k));
@@ -226,7 +227,7 @@ inline dim quotient_by_number(const dim& a, std::int64_t k) {
     left.constant /= common;
     k /= common;
   }
-  // floor(x / k) is -floor((k - 1 - x) / k): the form whose first coefficient is the smaller one.
+  // floor(x / k) is -floor((k - 1 - x) / k); chooses the form with the smaller first coefficient.
   const std::int64_t first = left.terms.begin()->second.coefficient;
   const bool turned = 2 * first > k || (2 * first == k && 2 * left.constant > k - 1);
   if (turned) {
@@ -244,7 +245,7 @@ inline dim quotient_by_number(const dim& a, std::int64_t k) {
   return interned(std::move(whole)) + of_atom(std::move(q)) * dim(turned ? -1 : 1);
 }
 
-/// a / b without a number, and without symbols, that all terms have in common: b is one term.
+/// Divides a and b by their common numbers and symbols; b is one term.
 inline void cancel(polynomial& a, term& b) {
   std::int64_t common = std::gcd(b.coefficient, a.constant);
   for (const auto& [key, t] : a.terms) common = std::gcd(common, t.coefficient);
@@ -261,7 +262,7 @@ inline void cancel(polynomial& a, term& b) {
   if (const auto less = exact_quotient(a, of_term(by)); less && divide_term(b, by)) a = *less;
 }
 
-/// floor(a / b), b no number: what is a multiple of one term b is a term of its own where the rest is not negative.
+/// floor(a / b) for a b that is not a number: multiples of a single term b become separate terms, if the rest is not negative.
 inline dim quotient_by_sizes(const dim& a, const dim& b) {
   polynomial dividend = expanded(a);
   polynomial divisor = expanded(b);
@@ -290,7 +291,7 @@ inline dim quotient_by_sizes(const dim& a, const dim& b) {
   return of_atom(std::move(q));
 }
 
-/// What a symbol of d has to be a multiple of, besides a number, for quotients by numbers to be exact in it; 0: too large.
+/// The number of which a symbol of d must be a multiple, so that quotients by numbers are exact in it; 0 if too large.
 inline std::int64_t period_of(const dim& d, int symbol, std::int64_t most) {
   std::int64_t all = 1;
   if (!depends_on(d, symbol)) return all;
@@ -375,11 +376,11 @@ SINTER_API bool is_always_zero(const dim& d) {
 
 namespace detail {
 
-/// Whether a term pulls away from a bound at this side as what it multiplies grows.
+/// Whether a term moves away from the bound at this side as its factors grow.
 inline bool pulls(const term& t, int side) { return (t.coefficient > 0) != (side > 0); }
 
-/// `by` times a polynomial, or what is beyond that at a side: of each term, or of each that pulls, one quotient by a number k
-/// is gone, floor(e / k) being between (e - k + 1) / k and e / k. by is 1 where there is none.
+/// `by` times a polynomial, or a bound of that at a side. In each term, or in each that pulls, a quotient by a number k is
+/// replaced: floor(e / k) is between (e - k + 1) / k and e / k. by is 1 without such quotients.
 struct multiplied {
   std::int64_t by = 1;
   polynomial value;
@@ -416,7 +417,7 @@ inline multiplied without_quotients(const polynomial& p, int side, bool all) {
   return m;
 }
 
-/// With 2 + t for each symbol, t at least 0, the constant is the bound unless another term pulls away from it.
+/// With each symbol written as 2 + t, t ≥ 0, the constant is the bound unless another term pulls away from it.
 inline std::int64_t bound_by_signs(const polynomial& p, int side) {
   const std::int64_t none = -side * (std::int64_t{1} << 62);
   std::int64_t total = p.constant;
@@ -431,7 +432,7 @@ inline std::int64_t bound_by_signs(const polynomial& p, int side) {
       for (std::size_t i = 0; i < n; ++i)
         if (kept >> i & 1) name += t.factors[i]->text + '*';
         else if (t.factors[i]->symbol >= 0) overflows |= __builtin_mul_overflow(c, std::int64_t{2}, &c);
-        else splits = true;  // a quotient is no sum
+        else splits = true;  // a quotient is not a sum
       if (overflows) return none;
       if (splits) continue;
       std::int64_t& sum = name.empty() ? total : shifted.emplace(std::move(name), 0).first->second;
@@ -450,7 +451,7 @@ inline std::int64_t bound_of(const polynomial& p, int side) {
     if (m.by == 1) continue;
     const std::int64_t b = bound_of(m.value, side);
     if (b < -no_bound || b > no_bound) continue;
-    // The value is whole: of b / by the next number inwards.
+    // The value is an integer: b / by, rounded inwards.
     const std::int64_t inwards = b / m.by + (b % m.by != 0 && (b > 0) == (side > 0) ? side : 0);
     best = side > 0 ? std::max(best, inwards) : std::min(best, inwards);
   }
@@ -518,7 +519,7 @@ SINTER_API size_range range_of(const dim& d, std::span<const std::int64_t> most)
   if (const auto n = d.number()) return {*n, *n};
   size_range sum{d.symbolic()->constant, d.symbolic()->constant};
   for (const auto& [key, t] : d.symbolic()->terms) {
-    // Symbols are positive and quotients are not negative.
+    // Symbols are positive, and quotients are not negative.
     size_range product{1, 1};
     for (const auto& f : t.factors) {
       size_range r{2, detail::no_bound};

@@ -1,4 +1,4 @@
-// ir/push.hpp: the door into a graph: interning, marks, liveness.
+// ir/push.hpp: the entrance to a graph: interning, marks, liveness.
 #pragma once
 
 #include <algorithm>
@@ -52,7 +52,7 @@ inline bool means_the_same(op code, const series<node_id>& in, const attributes&
   return attr.step == b.step || (attr.step->text == b.step->text && attr.step->apart == b.step->apart);
 }
 
-/// Equal where means_the_same().
+/// Equal for operations of equal meaning; see means_the_same().
 inline std::uint32_t hash_of(op code, const series<node_id>& in, const attributes& attr) {
   std::uint64_t h = static_cast<std::uint64_t>(code);
   const auto add = [&](std::uint64_t x) {
@@ -72,7 +72,7 @@ inline std::uint32_t hash_of(op code, const series<node_id>& in, const attribute
   return static_cast<std::uint32_t>(h ^ h >> 29);
 }
 
-/// Nodes in blocks, so that they stay where they are.
+/// Nodes in blocks, so that their addresses are stable.
 class node_list {
  public:
   node_list() = default;
@@ -105,14 +105,14 @@ class node_list {
 
 }  // namespace detail
 
-/// The nodes, and a hash table of those that later ones may equal, made when the first is pushed that asks.
+/// The nodes, and a hash table of nodes that later ones may equal; made by the first push that needs it.
 struct graph::table {
   detail::node_list nodes;
 
   table() = default;
   table(const table& x) : nodes(x.nodes) {}
 
-  /// The node that means this; no_node: none does.
+  /// The node with this meaning, or no_node.
   node_id find(op code, const series<node_id>& in, const attributes& attr, std::uint32_t hash) {
     for (; interned_ < nodes.size(); ++interned_) {
       const node& n = nodes[interned_];
@@ -122,14 +122,14 @@ struct graph::table {
     const slot& at = place(code, in, attr, hash);
     return at.id;
   }
-  /// The last node is one that push() may find.
+  /// Makes the last node findable by push().
   void intern_last(std::uint32_t hash) {
     const std::size_t id = nodes.size() - 1;
     if (interned_ != id) return;
     enter(static_cast<node_id>(id), hash);
     ++interned_;
   }
-  /// What nodes mean has changed: equal ones may stand for one another from now on, the first for the others.
+  /// Call after the meaning of nodes has changed: from now on, the first of equal nodes represents the others.
   void forget() {
     slots_.clear();
     used_ = interned_ = 0;
@@ -167,8 +167,8 @@ struct graph::table {
     }
   }
 
-  series<slot> slots_;                   ///< a power of two, half of them free
-  std::size_t used_ = 0, interned_ = 0;  ///< slots; nodes that are in them, from the first on
+  series<slot> slots_;                   ///< a power of two, at least half of them free
+  std::size_t used_ = 0, interned_ = 0;  ///< slots in use; nodes in the table, from the first on
 };
 
 SINTER_API graph::graph() = default;
@@ -241,7 +241,7 @@ SINTER_API node_id push_pick(graph& g, node_id step, std::size_t k, location whe
 
 namespace detail {
 
-/// Extents that were found equal become the same dims, of operands by a reshape. False when nothing changed.
+/// Makes extents that were found equal the same dims; operands are reshaped. False if nothing changed.
 inline bool unify(graph& g, const open_sizes& sizes, series<node_id>& operands, attributes& attr, location where) {
   bool changed = false;
   const auto unified = [&](shape& extents) {
@@ -294,7 +294,7 @@ SINTER_API node_id graph::push(op code, series<node_id> in, attributes attr, loc
     throw;
   }
   const auto id = static_cast<node_id>(before);
-  // A copied mark keeps its tag; later marks must differ from it.
+  // A copied mark keeps its tag, from which later marks must differ.
   if (code == op::identity && !n.attr.ints.empty()) marks_ = std::max(marks_, n.attr.ints[0] + 1);
   if (has_effect) {
     const auto turn = static_cast<std::size_t>(n.attr.ints[0]);

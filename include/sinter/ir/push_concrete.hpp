@@ -1,4 +1,4 @@
-// ir/push_concrete.hpp: the definitions of concrete.hpp.
+// ir/push_concrete.hpp: the definitions for concrete.hpp.
 #pragma once
 
 #include "../base/series.hpp"

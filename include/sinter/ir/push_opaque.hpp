@@ -1,4 +1,4 @@
-// ir/push_opaque.hpp: what graph.hpp declares about opaque nodes, and what opaque nodes may look like.
+// ir/push_opaque.hpp: the definitions for graph.hpp about opaque nodes, and the checks of their form.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ inline shape stacked_extents(const dim& length, const shape& each) {
   return all;
 }
 
-/// Results as the parts imply them.
+/// The results that the parts imply.
 inline series<result_type> results_of(const opaque& s) {
   series<result_type> out;
   if (s.parts.empty()) return s.results;
@@ -136,7 +136,7 @@ SINTER_API series<node_id> splice(graph& g, const graph& part, const series<node
       attr.step = seal(std::move(quiet));
       attr.ints = {};
     }
-    // Marks of the part are not those of g, though their numbers may be the same.
+    // Marks of the part are not marks of g, although their numbers may be equal.
     const bool mark = n.code == op::identity && !attr.ints.empty();
     moved[id] = mark ? g.mark(in[0]) : g.push(n.code, std::move(in), std::move(attr), n.where);
   }
@@ -153,7 +153,7 @@ SINTER_API bool has_calls(const graph& g) {
 
 namespace detail {
 
-/// Copies the nodes of `from`, whose inputs are in `moved`, to `to`. Effects get the next turns.
+/// Copies the nodes of `from` to `to`; the inputs of `from` are in `moved`. Effects are appended.
 inline void copy_inlined(graph& to, const graph& from, series<node_id>& moved) {
   sorted_map<node_id, series<node_id>> results;  // of calls
   for (auto id : from.live()) {
@@ -226,7 +226,7 @@ struct opaque_inference {
   }
   std::string text_of_value(dtype t, const shape& e) const { return std::string(dtype_name(t)) + text_of(e); }
 
-  /// Input k of a part takes `type` and `extents`.
+  /// Checks that input k of a part has `type` and `extents`.
   void takes(const graph& part, std::size_t k, dtype type, const shape& extents) const {
     if (k >= part.inputs.size()) malformed();
     const node& input = part[part.inputs[k]];
@@ -241,7 +241,7 @@ struct opaque_inference {
     takes(part, k, g[n.in[operand]].type, g[n.in[operand]].extents);
   }
 
-  /// Output k of the part is what carried operand k is.
+  /// Checks that output k of the part has the type of carried operand k.
   void carries(const graph& part) const {
     for (std::size_t k = 0; k < step.carried; ++k) {
       const node& from = g[n.in[k]];
@@ -326,7 +326,7 @@ struct opaque_inference {
   }
 };
 
-/// The node itself has no value that kernels read: a token of type bool.
+/// The node itself is a bool token, which kernels do not read.
 inline void infer_opaque(const graph& g, node& n) {
   if (!n.attr.step || n.attr.ints.size() != (n.attr.step->has_effect ? 1U : 0U))
     throw internal_error("internal error: malformed attributes of opaque");

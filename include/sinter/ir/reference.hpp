@@ -1,4 +1,4 @@
-// ir/reference.hpp: the interpreter that every backend is measured against; needs no compiler.
+// ir/reference.hpp: the interpreter against which every backend is compared; it needs no compiler.
 #pragma once
 
 #include <algorithm>
@@ -30,8 +30,8 @@ inline extents_t bind(const shape& extents, std::span<const std::int64_t> sizes)
       s.n.where));
 }
 
-/// `spare`, if any, is an operand of a pointwise op with the result's dtype, and nobody's any more: the result's elements
-/// take the place of its.
+/// `spare`, if given, is an operand of a pointwise op with the result's dtype and no other reader: the result overwrites its
+/// elements.
 inline literal_array compute(ops::evaluation s, literal_array* spare = nullptr) {
   literal_array out{s.n.type, bind(s.n.extents, s.sizes), {}, {}};
   if (spare) {
@@ -40,7 +40,7 @@ inline literal_array compute(ops::evaluation s, literal_array* spare = nullptr) 
                  static_cast<const literal_array*>(&out));
   }
   const auto count = static_cast<std::size_t>(count_of(out.extents));
-  if (count > std::size_t{1} << 44) out_of_memory(s, count);  // 2^47 bytes are all that a process can address
+  if (count > std::size_t{1} << 44) out_of_memory(s, count);  // a process can address at most 2^47 bytes
   try {
     if (is_float(out.type)) out.f.resize(count);
     else out.i.resize(count);

@@ -1,4 +1,4 @@
-// ir/reference_opaque.hpp: the interpreter's branches, loops and calls of the user's functions.
+// ir/reference_opaque.hpp: the interpreter's branches, loops and calls of users' functions.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace sinter::ir {
 
-/// Stores the elements as their dtype has them.
+/// Stores the elements in their dtype.
 inline void pack(const literal_array& x, void* to) {
   visit_dtype(x.type, [&]<class T>(std::type_identity<T>) {
     T* const p = static_cast<T*>(to);
@@ -120,7 +120,7 @@ inline series<literal_array> run_while(const opaque& step, const array_pointers&
   return inputs;
 }
 
-/// Calls a host function on arrays of its own.
+/// Calls a host function on separate arrays.
 inline series<literal_array> run_foreign(const opaque& step, const array_pointers& in,
                                          std::span<const std::int64_t> sizes) {
   series<series<char>> memory(in.size() + step.results.size());
@@ -143,14 +143,14 @@ inline series<literal_array> run_foreign(const opaque& step, const array_pointer
   return out;
 }
 
-/// Which results of an opaque node something picks.
+/// Whether each result of an opaque node is picked.
 inline series<char> is_picked(const series<node_id>& picks_of_step) {
   series<char> out;
   for (auto pick : picks_of_step) out.push_back(pick != no_node);
   return out;
 }
 
-/// The results of an opaque node; what is not picked may be empty.
+/// The results of an opaque node; results without a pick may be empty.
 inline series<literal_array> opaque_results(const node& n, const array_pointers& in, const series<char>& picked,
                                             std::span<const std::int64_t> sizes) {
   const opaque& step = *n.attr.step;

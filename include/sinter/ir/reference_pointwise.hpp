@@ -11,7 +11,7 @@ namespace sinter::ir::detail {
 
 using arrays = std::array<const literal_array*, 3>;
 
-/// The elements as T is stored: double in f, anything else in i.
+/// The elements as the interpreter stores T: doubles in f, other types in i.
 template <class T>
 const auto* column(const literal_array& x) {
   if constexpr (std::is_same_v<T, double>) return x.f.data();
@@ -62,7 +62,7 @@ constexpr bool takes(dtype_rule rule) {
   }
 }
 
-/// Row `code` on scalars computed in T; a bool result is 0 or 1. One switch, so that the rows cost little to compile.
+/// Row `code` on scalars computed in T; a bool result is 0 or 1. A single switch, which compiles quickly.
 template <class T>
 T pointwise_scalar(op code, T a, T b, T c) {
   switch (code) {
@@ -94,7 +94,7 @@ inline void cast_array(const literal_array& in, literal_array& out) {
   });
 }
 
-/// The bits of the elements as another dtype has them.
+/// The elements' bits, read as another dtype.
 inline void bit_cast_array(const literal_array& in, literal_array& out) {
   visit_dtype(in.type, [&](auto source) {
     visit_dtype(out.type, [&](auto target) {
@@ -110,7 +110,7 @@ inline void bit_cast_array(const literal_array& in, literal_array& out) {
   });
 }
 
-/// out[i] = f(of the operands' elements as T), where a row of `Rule` and `Arity` keeps them; `out` may be an operand.
+/// out[i] = f(the operands' elements as T), if the row has `Rule` and `Arity`; `out` may be an operand.
 template <dtype_rule Rule, int Arity, class T, class F>
 void each_element(const arrays& in, literal_array& out, F f) {
   using E = std::conditional_t<std::is_same_v<T, double>, double, std::int64_t>;
@@ -122,7 +122,7 @@ void each_element(const arrays& in, literal_array& out, F f) {
         f(static_cast<T>(a[i]), static_cast<T>(b[i]), static_cast<T>(c[i])));
 }
 
-/// Evaluates a pointwise op before rounding, a loop a row; `out` has its dtype and size, and may be an operand.
+/// Evaluates a pointwise op before rounding, with a loop for each row; `out` has its dtype and size, and may be an operand.
 inline void pointwise(op code, const arrays& in, literal_array& out) {
   const auto& r = row(code);
   if (r.rule == dtype_rule::conversion) return cast_array(*in[0], out);
@@ -144,7 +144,7 @@ inline void pointwise(op code, const arrays& in, literal_array& out) {
   });
 }
 
-/// Rounds elements to the dtype they have: floats to nearest even, integers by wrapping, bool to 0 or 1.
+/// Rounds elements to their dtype: floats to nearest even, integers by wrapping, bool to 0 or 1.
 inline void round_elements(literal_array& x) {
   visit_dtype(x.type, [&](auto element) {
     using T = typename decltype(element)::type;

@@ -1,4 +1,4 @@
-// ir/value.hpp: graph nodes as values with operators: how derivatives and rewrite rules are written.
+// ir/value.hpp: graph nodes as values with operators, for derivatives and rewrite rules.
 #pragma once
 
 #include "../base/series.hpp"
@@ -6,8 +6,8 @@
 
 namespace sinter::ir {
 
-/// A node and the graph it is in; building an expression of values pushes nodes. Scalars take the other operand's
-/// dtype and extents. An empty value is "no node" (a derivative that does not flow).
+/// A node and its graph; expressions of values push nodes. Scalars take the other operand's dtype and extents. An empty value
+/// stands for no node (a zero derivative).
 class value {
  public:
   value() = default;
@@ -94,7 +94,7 @@ inline value select(const value& c, const value& a, const value& b) { return pus
 inline value select(const value& c, const value& a, double b) { return select(c, a, a.like(b)); }
 inline value select(const value& c, double a, const value& b) { return select(c, b.like(a), b); }
 
-/// x, of which the derivative by `by` is NaN where `at` is true.
+/// x, whose derivative by `by` is NaN where `at` is true.
 inline value kinked(const value& at, const value& x, const value& by) { return push(op::kinked, {at, x, by}); }
 
 inline value cast(const value& x, dtype type) {
@@ -132,7 +132,7 @@ inline value reduce(const value& x, op combiner, series<std::int64_t> axes) {
   return push(op::reduce, {x}, std::move(a));
 }
 
-/// `count` elements of each axis from `start` by `steps`.
+/// `count` elements of each axis from `start` with `steps`.
 inline value slice(const value& x, shape count, const shape& start, series<std::int64_t> steps) {
   attributes a;
   a.dims = std::move(count);
@@ -149,7 +149,7 @@ inline value pad(const value& x, shape low, const shape& high, double literal) {
   return push(op::pad, {x}, std::move(a));
 }
 
-/// x read at start + Σ factor·i, a row of factors for each axis of x.
+/// The elements of x at start + Σ factor·i, with a row of factors for each axis of x.
 inline value window(const value& x, shape extents, const shape& start, series<std::int64_t> factors) {
   attributes a;
   a.dims = std::move(extents);
@@ -183,7 +183,7 @@ inline value scan(const value& x, op combiner, std::int64_t axis, bool reverse) 
   return push(op::scan, {x}, std::move(a));
 }
 
-/// y[i] = x[i] + factors[i]·y[i - 1] along the axis, y[i + 1] with `reverse`; the first element is x's.
+/// y[i] = x[i] + factors[i]·y[i - 1] along the axis, or y[i + 1] with `reverse`; the first element is x's.
 inline value recurrence(const value& x, const value& factors, std::int64_t axis, bool reverse) {
   attributes a;
   a.combiner = op::add;
@@ -203,8 +203,7 @@ inline value scatter_add(const value& base, const value& index, const value& upd
   return push(op::scatter_add, {base, index, updates}, std::move(a));
 }
 
-/// `combiner`: mul, maximum or minimum; identity for the last of the updates. `apart`: updates of one
-/// element are equal.
+/// `combiner` is mul, maximum or minimum, or identity for the last update. With `apart`, updates of one element are equal.
 inline value scatter(const value& base, const value& index, const value& updates, op combiner, std::int64_t axis,
                      bool apart = false) {
   attributes a;

@@ -1,4 +1,4 @@
-// ir/vocabulary.hpp: the prelude of C++ scalars: what the value texts of ops.def mean for arithmetic types.
+// ir/vocabulary.hpp: the prelude for C++ scalars: the meaning of ops.def's value texts for arithmetic types.
 #pragma once
 
 #include <bit>
@@ -11,7 +11,7 @@
 
 namespace sinter::vocabulary {
 
-// C's NAME of a float or a double. The standard library's overloads are the program's, compiled with its flags.
+// C's NAME for a float or a double. The program compiles the standard library's overloads with its own flags.
 #define SINTER_LIBM(NAME, T, A) \
   (sizeof(T) == 4 ? static_cast<T>(__builtin_##NAME##f(static_cast<float>(A))) : static_cast<T>(__builtin_##NAME(A)))
 #define SINTER_LIBM_2(NAME, T, A, B)                                                                  \
@@ -25,12 +25,12 @@ inline constexpr bool is_half = is_narrow_float<T>;
 template <class T>
 inline constexpr bool is_whole = std::is_integral_v<T> && !std::is_same_v<T, bool>;
 
-/// Where + - * of integers are computed, so that they wrap: unsigned, and wide enough not to promote to int.
+/// The type in which + - * of integers are computed, so that they wrap: unsigned, and not promoted to int.
 template <class T>
 using wrapping = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
 
-/// x, rounded: clang++ would fuse a product with a sum of it where -ffast-math or -ffp-contract=fast asks for that, whatever pragmas
-/// say. T is a number or a vector of such in a register.
+/// x, rounded. Under -ffast-math or -ffp-contract=fast clang++ would fuse a product with a sum of it, despite pragmas. T is a
+/// number, or a vector of numbers in a register.
 template <class T>
 inline __attribute__((always_inline)) constexpr T rounded(T x) {
 #if defined(__clang__) && defined(__FMA__)
@@ -41,7 +41,7 @@ inline __attribute__((always_inline)) constexpr T rounded(T x) {
   return x;
 }
 
-/// Float to integer truncates, saturates and takes NaN to 0; integers wrap; bool is != 0; the rest is nearest.
+/// Float to integer truncates, saturates and maps NaN to 0; integers wrap; bool is != 0; other conversions round to nearest.
 template <class R, class A>
 constexpr R convert(A a) {
   if constexpr (is_half<A>) {
@@ -62,7 +62,7 @@ constexpr R convert(A a) {
   }
 }
 
-/// The number of type R that has a's bits.
+/// The number of type R with a's bits.
 template <class R, class A>
 constexpr R bit_cast(A a) {
   if constexpr (sizeof(R) == sizeof(A)) return std::bit_cast<R>(a);
@@ -95,7 +95,8 @@ constexpr T remainder(T a, T b) {
   }
 }
 
-/// Floats: pow, the usual exponents as rewrite/rules.hpp has them. Integers by squaring, wrapping; a negative exponent gives 1 for 1, ±1 for -1, else 0.
+/// Floats: pow, with the usual exponents as in rewrite/rules.hpp. Integers by squaring, wrapping; a negative exponent gives 1
+/// for 1, ±1 for -1, else 0.
 template <class T>
 constexpr T power(T a, T b) {
   if constexpr (is_whole<T>) {
@@ -139,7 +140,7 @@ constexpr T negate(T a) {
   else return -a;
 }
 
-/// The least integer stays itself.
+/// The absolute value; the lowest integer stays.
 template <class T>
 constexpr T abs(T a) {
   if constexpr (std::is_unsigned_v<T>) return a;
@@ -165,7 +166,7 @@ constexpr T bit_not(T a) {
   else return static_cast<T>(~a);
 }
 
-/// Amounts (as unsigned) of at least the width give 0.
+/// x << amount; amounts (as unsigned) of at least the width give 0.
 template <class T>
 constexpr T shift_left(T a, T b) {
   using U = std::make_unsigned_t<T>;
@@ -173,7 +174,7 @@ constexpr T shift_left(T a, T b) {
   return static_cast<T>(static_cast<wrapping<T>>(a) << static_cast<U>(b));
 }
 
-/// Amounts (as unsigned) of at least the width give 0, or the sign's fill.
+/// x >> amount; amounts (as unsigned) of at least the width give 0, or the sign's fill.
 template <class T>
 constexpr T shift_right(T a, T b) {
   using U = std::make_unsigned_t<T>;
@@ -241,7 +242,7 @@ template <class T>
 inline T sigmoid(T a) {
   return T(1) / (T(1) + vocabulary::exp(-a));
 }
-/// Half to even, as the default rounding mode does.
+/// Rounds half to even, as the default rounding mode does.
 template <class T>
 inline T round(T a) {
   return SINTER_LIBM(nearbyint, T, a);
@@ -276,7 +277,7 @@ constexpr std::uint64_t philox(std::uint64_t key, std::uint64_t counter) {
 #endif
 namespace detail {
 
-/// Of gauss's series, the last term first.
+/// The coefficients of gauss's series, last term first.
 struct gauss_terms {
   double log[11] = {}, sine[11] = {};
   constexpr gauss_terms() {
@@ -286,7 +287,7 @@ struct gauss_terms {
 };
 inline constexpr gauss_terms terms_of_gauss;
 
-/// √(-2 ln u) of the u in (0, 1] that a word makes.
+/// √(-2 ln u) for the u in (0, 1] of a word.
 SINTER_AS_WRITTEN inline double gauss_root(std::uint64_t a) {
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
@@ -304,7 +305,7 @@ SINTER_AS_WRITTEN inline double gauss_root(std::uint64_t a) {
   return vocabulary::sqrt(2 * (rounded(e * 0.69314718055994531) - rounded(2 * s * p)));
 }
 
-/// cos(2π v) of the v in [0, 1) that a word makes, as x·c: it is sin x with x in [-π/2, π/2].
+/// cos(2π v) for the v in [0, 1) of a word, as x·c: it is sin x with x in [-π/2, π/2].
 struct gauss_sine {
   double x, c;
 };
@@ -321,8 +322,8 @@ SINTER_AS_WRITTEN constexpr gauss_sine sine_of_gauss(std::uint64_t b) {
 
 }  // namespace detail
 
-/// A normal number of two words, times 2^56: √(-2 ln u) · cos(2π v) with u in (0, 1] and v in [0, 1) (Box and Muller, 1958).
-/// Of operations that IEEE 754 rounds exactly, none of them fused, so that every backend has the same bits.
+/// A normal number from two words, times 2^56: √(-2 ln u) · cos(2π v) with u in (0, 1] and v in [0, 1) (Box and Muller,
+/// 1958). IEEE 754 rounds its operations exactly, and none is fused, so that every backend gives the same bits.
 inline std::uint64_t gauss(std::uint64_t a, std::uint64_t b) {
   const detail::gauss_sine sine = detail::sine_of_gauss(b);
   return static_cast<std::uint64_t>(static_cast<std::int64_t>(detail::gauss_root(a) * sine.x * sine.c * 0x1p56));
@@ -330,14 +331,14 @@ inline std::uint64_t gauss(std::uint64_t a, std::uint64_t b) {
 
 namespace detail {
 
-/// The words of an element of a key: word w of attempt a is that of the counter element + (4a + w) 2^48.
+/// The words of an element of a key: word w of attempt a is the word of the counter element + (4a + w) 2^48.
 struct element_words {
   std::uint64_t key, element;
 
   constexpr std::uint64_t operator()(std::int64_t attempt, std::uint64_t word) const {
     return philox(key, element + ((4 * static_cast<std::uint64_t>(attempt) + word) << 48));
   }
-  /// In (0, 1].
+  /// A number in (0, 1].
   double unit(std::int64_t attempt, std::uint64_t word) const {
     return static_cast<double>(((*this)(attempt, word) >> 11) + 1) * 0x1p-53;
   }
@@ -347,7 +348,7 @@ struct element_words {
   }
 };
 
-/// -ln u, and ln x of normal numbers above 0, in operations that IEEE 754 rounds exactly.
+/// -ln u, and ln x of positive normal numbers, by operations that IEEE 754 rounds exactly.
 inline double minus_log_of_word(std::uint64_t word) {
   constexpr gauss_sine one = sine_of_gauss(0);
   const auto fixed = static_cast<std::int64_t>(gauss_root(word) * one.x * one.c * 0x1p56);
@@ -362,7 +363,7 @@ inline double exact_log(double x) {
          minus_log_of_word(static_cast<std::uint64_t>(significand) << 11);
 }
 
-/// Of a rate from 12 to 2^31: transformed rejection (Hörmann, 1993), by 12 attempts.
+/// A count for a rate from 12 to 2^31, by transformed rejection (Hörmann, 1993) with 12 attempts.
 inline double count_of_rate(const element_words& w, double rate) {
   const double root = vocabulary::sqrt(rate), b = rounded(root * 2.53) + 0.931, a = rounded(b * 0.02483) + -0.059,
                log_rate = exact_log(rate);
@@ -385,9 +386,9 @@ inline double count_of_rate(const element_words& w, double rate) {
 
 }  // namespace detail
 
-/// Of Marsaglia and Tsang (2000): d (1 + x / √(9 d))³, x normal, is taken with the chance that makes it a gamma number of the shape
-/// d + 1/3; of a shape below 1 that of shape + 1. The bits of 1 + x / √(9 d), of the first of 8 attempts that is taken, or of the last;
-/// `shape`: the bits of one. A shape that is none has some number.
+/// Rejection of Marsaglia and Tsang (2000): d (1 + x / √(9 d))³ with normal x is a gamma number of shape d + 1/3 once it is
+/// accepted. For a shape below 1, the shape is increased by 1. Returns the bits of 1 + x / √(9 d) for the first accepted of 8
+/// attempts, or for the last. `shape` is the bits of a double. An invalid shape gives some number.
 inline std::uint64_t gamma_root(std::uint64_t key, std::uint64_t element, std::uint64_t shape) {
   const detail::element_words w{key, element};
   const double a = maximum(std::bit_cast<double>(shape), 1e-300), d = (a < 1 ? a + 1 : a) - 1.0 / 3,
@@ -398,7 +399,7 @@ inline std::uint64_t gamma_root(std::uint64_t key, std::uint64_t element, std::u
     safe = maximum(s, 0x1p-40);
     if (!(s > 0x1p-40)) continue;
     const std::uint64_t word = w(j, 2);
-    // Theirs, and more than all roundings less: what is below is taken by the comparison after it, too.
+    // Their bound, minus more than all rounding errors; the comparison below accepts the rest.
     const double u = static_cast<double>((word >> 11) + 1) * 0x1p-53;
     if (u < 1 - rounded(square * square * 0.0331) - 0x1p-16) break;
     const double grown = rounded(safe * safe * safe) - 1 - rounded(detail::exact_log(safe) * 3),
@@ -408,8 +409,8 @@ inline std::uint64_t gamma_root(std::uint64_t key, std::uint64_t element, std::u
   return std::bit_cast<std::uint64_t>(safe == safe ? safe : std::numeric_limits<double>::quiet_NaN());
 }
 
-/// A Poisson number as the bits of an f64; `rate`: the bits of one. A rate below 12 has some of a count of rate 12, each taken with the
-/// chance rate / 12; one above 2^31 a normal number. NaN for one that is negative or no number.
+/// A Poisson number as the bits of an f64; `of` is the bits of the rate. A rate below 12 keeps each of a count of rate 12
+/// with the probability rate / 12. A rate above 2^31 uses a normal number. NaN for a negative rate and for NaN.
 inline std::uint64_t poisson_count(std::uint64_t key, std::uint64_t element, std::uint64_t of) {
   const detail::element_words w{key, element};
   const double rate = std::bit_cast<double>(of);
@@ -420,7 +421,7 @@ inline std::uint64_t poisson_count(std::uint64_t key, std::uint64_t element, std
   } else {
     count = detail::count_of_rate(w, maximum(rate, 12.0));
     if (rate < 12) {
-      // Of rate 12 the chance of more is 1e-14.
+      // For rate 12, a greater count has the probability 1e-14.
       const double trials = minimum(count, 48.0), chance = rate * (1 / 12.0);
       count = 0;
       for (std::int64_t i = 0; static_cast<double>(i) < trials; ++i)
@@ -447,13 +448,13 @@ struct row_value;
   };
 #include "ops.def"
 
-/// The rows whose text is an operator that overflows on signed integers.
+/// The rows whose text is an operator that overflows for signed integers.
 constexpr bool overflows(ir::op o) { return o == ir::op::add || o == ir::op::sub || o == ir::op::mul; }
 
 }  // namespace detail
 
-/// Row O of ops.def on scalars: R is the result's type; operands beyond the arity are ignored. float and double,
-/// integers and bool; halves are converted to float by the caller.
+/// Row O of ops.def on scalars. R is the result's type; operands beyond the arity are ignored. Takes float, double, integers
+/// and bool; the caller converts halves to float.
 template <ir::op O, class R, class A, class B = A, class C = A>
 constexpr R apply_row(A a, B b = {}, C c = {}) {
   if constexpr (detail::overflows(O) && is_whole<A>)

@@ -1,4 +1,4 @@
-// jit/factors.hpp: what engine/factors.hpp declares: which code factorises, on the host and on a GPU.
+// jit/factors.hpp: the definitions for engine/factors.hpp: the code that factorises, on the host and on a GPU.
 #pragma once
 
 #include <algorithm>
@@ -21,10 +21,10 @@ namespace detail {
 
 using factors::part;
 
-/// From so many rows on LAPACK is worth its calls.
+/// The number of rows from which calls of LAPACK pay.
 inline constexpr std::int64_t lapack_rows = 64;
 
-/// One matrix of each operand and result.
+/// A matrix of each operand and result.
 template <class T>
 struct factor_item {
   const ir::foreign_array *in, *out;
@@ -40,7 +40,7 @@ struct factor_item {
   E* row(int i) const {
     return static_cast<E*>(out[i].data) + k * out[i].extents[1];
   }
-  /// Result i with the elements of operand j.
+  /// Result i, initialised with the elements of operand j.
   part<T> copied(int i, int j) const {
     const part<const T> from = operand(j);
     const part<T> to = result(i);
@@ -60,7 +60,7 @@ void flip_back(const T* from, const part<T>& to) {
     for (std::int64_t j = 0; j < to.columns; ++j) to[i][j] = from[j * to.rows + i];
 }
 
-/// A matrix in row-major order is its transpose in LAPACK's. False: not done.
+/// A row-major matrix is its transpose for LAPACK. Returns false if not done.
 template <class T>
 bool library_cholesky(const run::lapack_table<T>& call, const part<T>& l) {
   const int n = static_cast<int>(l.rows);
@@ -147,7 +147,7 @@ bool library_svd(const run::lapack_table<T>& call, const part<const T>& a, const
   return true;
 }
 
-/// Whether the library's code factorises m × n matrices, whatever is in them.
+/// Whether the library factorises m × n matrices, whatever their elements.
 inline bool library_takes(const factor_request& how, std::int64_t m, std::int64_t n) {
   const bool spectral = how.what == factorisation::eigh || how.what == factorisation::svd;
   if (how.plain || how.what == factorisation::triangular_solve) return false;
@@ -157,7 +157,7 @@ inline bool library_takes(const factor_request& how, std::int64_t m, std::int64_
   return library.found && (spectral || library.tuned);
 }
 
-/// The library's code for a big matrix; false where it gave up.
+/// Factorises a large matrix by the library; false if it failed.
 template <class T>
 bool factorise_by_library(const factor_request& how, const factor_item<T>& x) {
   const part<const T> a = x.operand(0);
@@ -178,7 +178,7 @@ bool factorise_by_library(const factor_request& how, const factor_item<T>& x) {
   }
 }
 
-/// By our own code.
+/// Factorises by sinter's own code.
 template <class T>
 void factorise_one(const factor_request& how, const factor_item<T>& x) {
   const part<const T> a = x.operand(0);
@@ -211,7 +211,7 @@ void factorise_all(const factor_request& how, ir::foreign_arrays in, ir::foreign
   const std::int64_t count = in[0].extents[0], m = in[0].extents[1], n = in[0].extents[2];
   const std::int64_t columns = how.what == factorisation::triangular_solve ? in[1].extents[2] : n;
   const auto item = [&](std::int64_t k) { return factor_item<T>{in.data(), out.data(), k}; };
-  // A library has threads of its own.
+  // A library has its own threads.
   if (library_takes(how, m, n)) {
     for (std::int64_t k = 0; k < count; ++k)
       if (!factorise_by_library(how, item(k))) factorise_one(how, item(k));

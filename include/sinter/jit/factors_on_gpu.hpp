@@ -1,4 +1,4 @@
-// jit/factors_on_gpu.hpp: factorisations of large matrices by a GPU's libraries, with kernels around them that keep to the rules of signs.
+// jit/factors_on_gpu.hpp: factorisations of large matrices by a GPU's libraries, with kernels around them that fix the signs.
 #pragma once
 
 #include <algorithm>
@@ -46,7 +46,7 @@ SINTER_API run::cuda::api::function solver_kernel_of(const char* name, dtype typ
   return all.back().entry;
 }
 
-/// One stack of matrices on its way through the library. Everything is asked of one queue, whose order the memory is reused in.
+/// One stack of matrices for the library. All requests go to one queue, in whose order the memory is reused.
 template <class T>
 class gpu_factors {
  public:
@@ -86,7 +86,7 @@ class gpu_factors {
   E* result(std::size_t k) const {
     return static_cast<E*>(out_[k].data);
   }
-  /// Memory until the end.
+  /// Memory until the end of the factorisation.
   template <class E>
   E* room(std::int64_t elements) {
     const auto bytes = static_cast<std::size_t>(std::max<std::int64_t>(elements, 1)) * sizeof(E);
@@ -129,7 +129,7 @@ class gpu_factors {
     return std::min<std::int64_t>((elements + each - 1) / each, 4096);
   }
 
-  /// What sinter_turn multiplies by.
+  /// The factors of sinter_turn.
   struct factors_of {
     const T *whole = nullptr, *row = nullptr, *column = nullptr;
     bool upper = false;
@@ -164,7 +164,7 @@ class gpu_factors {
     launch(kernel("sinter_end_cholesky"), {blocks_of(n_ * n_, 1024), 1, stacked()}, {256}, l, info, count_, n_);
   }
 
-  /// xᵀ·aᵀ = yᵀ: what is in row-major order is its transpose in the library's.
+  /// xᵀ·aᵀ = yᵀ: a row-major matrix is its transpose for the library.
   void triangular_solve() {
     namespace codes = run::cuda::detail;
     const std::int64_t columns = in_[1].extents[2];
@@ -203,7 +203,7 @@ class gpu_factors {
     }
     launch(kernel("sinter_rows"), {blocks_of(m_, 128), 1, stacked()}, {128}, pivots, result<std::int64_t>(0),
            result<std::int64_t>(1), count_, m_, steps);
-    // The library may divide by a pivot of 0, and pass a NaN by.
+    // The library may divide by a pivot of 0, and miss a NaN.
     if (n_ > 0)
       launch(kernel("sinter_factor_again"), {stacked()}, {256}, info, spoiled, operand<T>(0), result<std::int64_t>(0),
              result<std::int64_t>(1), result<T>(2), count_, m_, n_, steps);
@@ -230,7 +230,7 @@ class gpu_factors {
     turn(f, result<T>(0), n_, m_, m_, {.row = sign});
   }
 
-  /// Of matrices of `size` elements: a power of two each, 0 for what is not finite, which the library does not get to see.
+  /// A power of two for each matrix of `size` elements; 0 for a matrix that is not finite, which the library does not receive.
   const T* scales(std::int64_t size) {
     T* const scale = room<T>(count_);
     launch(kernel("sinter_scales"), {1, 1, stacked()}, {1024}, operand<T>(0), scale, count_, size);
@@ -295,14 +295,14 @@ class gpu_factors {
 SINTER_API bool has_factor_library(factorisation what) {
   const auto& library = run::cuda::solver_library();
   if (what == factorisation::triangular_solve) return library.solves_triangles;
-  // Kernels stand around its calls.
+  // Its calls need kernels around them.
   return library.factorises && run::cuda::find_nvrtc()->problem.empty();
 }
 
 SINTER_API void factorise_on_gpu(const factor_request& how, ir::foreign_arrays in, ir::foreign_arrays out,
                                  void* stream) {
   run::cuda::queue& q = run::cuda::detail::queue_of(static_cast<run::cuda::api::stream>(stream));
-  // What is allocated is reused in the order of the current stream.
+  // Memory is reused in the order of the current stream.
   const run::cuda::stream_scope here(q);
   if (in[0].type == dtype::f32) detail::gpu_factors<float>(how, in, out, q).run();
   else detail::gpu_factors<double>(how, in, out, q).run();

@@ -1,4 +1,4 @@
-// jit/fourier.hpp: what engine/fourier.hpp declares: which code transforms, on the host and on a GPU.
+// jit/fourier.hpp: the definitions for engine/fourier.hpp: the code that transforms, on the host and on a GPU.
 #pragma once
 
 #include <cmath>

@@ -1,10 +1,10 @@
-// jit/pipeline.hpp: the whole pipeline, one line a stage: traced graph -> callable program.
+// jit/pipeline.hpp: the whole pipeline, one line for each stage: traced graph -> callable program.
 #pragma once
 
 #include <chrono>
 #include <unordered_map>
 
-// What every call passes through, as fast as the program wants it.
+// Code on the path of every call, optimised by the program's flags.
 #include "../base/callback.hpp"
 #include "../base/local_list.hpp"
 #include "../base/series.hpp"
@@ -21,7 +21,7 @@
 #include "../services/streams.hpp"
 #include "../trace/nested.hpp"
 
-// What runs once a specialisation.
+// Code that runs once per specialisation.
 #include "../base/engine_begin.hpp"
 
 #include "../autodiff/budget.hpp"
@@ -38,7 +38,7 @@
 #include "check/verify.hpp"
 #include "saved_program.hpp"
 
-// Behind check/, which declares what it needs of them.
+// After check/, which declares the functions that it needs of them.
 #include "../trace/sizes.hpp"
 #include "../trace/traces.hpp"
 
@@ -53,8 +53,8 @@ inline void check_pass(const ir::graph& g, const char* pass) {
   logs::to("graph", [&] { return std::string("after ") + pass + "\n" + ir::print(g); });
 }
 
-/// The device that all arguments are on, the captured ones behind the `given` included; `otherwise` when there are none.
-/// user_error naming two that disagree, and the line of one, an input of g.
+/// The device of all arguments, including captures after the `given` ones; `otherwise` without arguments. user_error that
+/// names two on different devices, and the line of one, an input of g.
 SINTER_API device common_device(const ir::graph& g, std::span<const argument> all, std::size_t given,
                                 const options& how, device otherwise) {
   const argument* first = nullptr;
@@ -75,7 +75,7 @@ SINTER_API device common_device(const ir::graph& g, std::span<const argument> al
   return first ? first->where() : otherwise;
 }
 
-/// Keeps what passes made, for a page.
+/// Keeps the passes' graphs for a page.
 class pass_recorder final : public rewrite::observer {
  public:
   explicit pass_recorder(reporting::page& p) : page_(p) {}
@@ -85,7 +85,7 @@ class pass_recorder final : public rewrite::observer {
   reporting::page& page_;
 };
 
-/// Warns that a function is interpreted since its kernels cannot be made; false when that is not the matter.
+/// Warns that a function is interpreted because its kernels cannot be made; false for a momentary problem.
 SINTER_API bool tell_interpreted(const system_error& problem, const std::string& name, device where) {
   if (dynamic_cast<const sinter::detail::momentary_error*>(&problem)) return false;
   if (where.is_cuda() && run::cuda::is_lost()) return false;
@@ -95,7 +95,7 @@ SINTER_API bool tell_interpreted(const system_error& problem, const std::string&
   return true;
 }
 
-/// Whether a log tells what is done to the graph.
+/// Whether a log shows the stages of the graph.
 inline bool tells_stages() { return logs::enabled("graph") || logs::enabled("fusion") || logs::enabled("output_code"); }
 
 /// Reports the memory of arguments and results, for the sizes of the traced call.
@@ -113,7 +113,7 @@ inline void count_memory(code& c, std::span<const argument> arguments) {
   }
 }
 
-/// What is to be compiled, behind what its trace took.
+/// The code to compile, with the times of its trace.
 inline std::shared_ptr<code> begun(const ir::graph& traced, device where, const size_layout& layout,
                                    build_capture* inside, const trace_times& spent) {
   auto c = make_on_heap<code>();
@@ -125,7 +125,7 @@ inline std::shared_ptr<code> begun(const ir::graph& traced, device where, const 
   return c;
 }
 
-/// What is compiled, with the time that it took.
+/// The compiled code, with its times.
 SINTER_API std::shared_ptr<const code> finished(std::shared_ptr<code> c, std::span<const argument> arguments,
                                                 const options& how) {
   c->texts = {};
@@ -139,7 +139,7 @@ SINTER_API std::shared_ptr<const code> finished(std::shared_ptr<code> c, std::sp
   return c;
 }
 
-/// Arguments as far as planning asks about them, which outlive a call.
+/// The facts of arguments that planning needs, which outlive a call.
 class argument_facts {
  public:
   explicit argument_facts(std::span<const argument> all) : all_(all.begin(), all.end()) {
@@ -163,12 +163,12 @@ class argument_facts {
   series<series<std::int64_t>> extents_, strides_;
 };
 
-/// c, from what another process saved; false where that is of no use, or cannot be built.
+/// Loads c from another process's file; false if the file is unusable, or cannot be built.
 inline bool loaded(code& c, saved_program& saved, const ir::graph& traced, std::span<const argument> arguments,
                    const options& how) {
   try {
     if (!saved.load(c)) return false;
-  } catch (const system_error&) {  // planning it anew ends the same way, and tells
+  } catch (const system_error&) {  // planning it again fails in the same way, and reports
     return false;
   }
   c.graph = traced;
@@ -180,7 +180,7 @@ inline bool loaded(code& c, saved_program& saved, const ir::graph& traced, std::
   return true;
 }
 
-/// c, made of the traced graph. Passes are seen by `kept`, if c has a page.
+/// Makes c from the traced graph. `kept` receives the passes if c has a page.
 inline void make(code& c, const backend& chosen, const ir::graph& traced, std::span<const argument> arguments,
                  const options& how, pass_recorder& kept) {
   const ir::graph& g = c.graph;
@@ -193,7 +193,7 @@ inline void make(code& c, const backend& chosen, const ir::graph& traced, std::s
   }
   c.about.nodes_rewritten = g.live().size();
   c.about.graph = ir::print(g);
-  // Where the GPU itself is of no use, nothing can answer.
+  // If the GPU itself is unusable, no backend can answer.
   if (chosen.compiles && c.where.is_cuda()) run::cuda::device_at(c.where.index);
   try {
     chosen.generate(c, g, arguments, how);
@@ -204,7 +204,7 @@ inline void make(code& c, const backend& chosen, const ir::graph& traced, std::s
   }
 }
 
-/// `structure`: with equal ones, programs are equal (code_table); empty where what is on disk is of no use.
+/// `structure` identifies programs (code_table); empty if files on disk are unusable.
 SINTER_API std::shared_ptr<const code> compile(const ir::graph& traced, std::span<const argument> arguments,
                                                const options& how, device where, const size_layout& layout,
                                                build_capture* inside, const std::string& structure,
@@ -262,7 +262,7 @@ class bound_program final : public program {
     std::shared_ptr<const instance> one;
     try {
       one = instance_for(arguments);
-    } catch (const system_error& problem) {  // of kernels that these sizes are the first to need
+    } catch (const system_error& problem) {  // of kernels that only these sizes need
       if (code_->interpreted || !tell_interpreted(problem, name_, code_->where)) throw;
     }
     if (one) return run_instance(*one, arguments, numbers, donate, outputs);
@@ -293,7 +293,7 @@ class bound_program final : public program {
     std::unique_ptr<run::cuda::recording> recorded;  ///< thread-safe
   };
 
-  /// The same without kernels.
+  /// The same program without kernels.
   std::shared_ptr<const program> interpreted() const {
     const std::lock_guard lock(mutex_);
     if (!interpreted_) {
@@ -307,7 +307,7 @@ class bound_program final : public program {
     return interpreted_;
   }
 
-  /// What the last few sizes have had; the call's among them.
+  /// The instance for this call's sizes, among the last few sizes.
   std::shared_ptr<const instance> instance_for(std::span<const argument> arguments) const {
     size_list sizes(code_->layout.sizes.size());
     read_sizes(code_->layout, arguments, sizes.data());
@@ -337,7 +337,7 @@ class bound_program final : public program {
     }
   }
 
-  /// `replaces`: results have the memory of arguments, those that have some.
+  /// With `replaces`, some results have the memory of arguments.
   [[gnu::always_inline]] void fill(const instance& one, std::span<const argument> arguments,
                                    std::span<const argument> numbers, output* outputs, bool replaces) const {
     const sized& s = *one.numbers;
@@ -368,7 +368,7 @@ class bound_program final : public program {
     else run::cuda::execute(s.launches, table, sizes.data());
   }
 
-  /// Waits for what other streams do to the operands.
+  /// Waits for other streams' work on the operands.
   void use_all(std::span<const argument> arguments, const output* outputs, bool replaces) const {
     for (const auto& a : arguments)
       if (!a.by_value) run::cuda::use(*a.owner, false);
@@ -388,8 +388,8 @@ class bound_program final : public program {
     }
   }
 
-  /// Moves to results the storage of donated arguments that nobody else holds and that the result's kernel may overwrite; true
-  /// when one takes some.
+  /// Moves the storage of donated arguments to results. No other handle may refer to it, and the result's kernel must be
+  /// allowed to overwrite it. True if a result takes some.
   [[gnu::noinline]] bool take_donated(std::span<const argument> arguments, std::span<const std::uint8_t> donate,
                                       output* outputs) const {
     const std::size_t n = code_->results.size();
@@ -410,10 +410,11 @@ class bound_program final : public program {
     return false;
   }
 
-  /// The same of results whose best argument is not theirs. Returns how many take some.
+  /// Does so for results that could not take their best argument. Returns their number.
   [[gnu::noinline]] std::size_t take_others(std::span<const argument> arguments, std::span<const std::uint8_t> donate,
                                             output* outputs) const {
-    sinter::detail::local_list<std::size_t, 64> next(code_->donors_of.size());  // per kind: those before it are asked
+    sinter::detail::local_list<std::size_t, 64> next(
+        code_->donors_of.size());  // for each kind, the next argument to try
     std::fill_n(next.data(), next.size(), std::size_t{0});
     const auto takes_any = [&](const result_spec& r, output& o) {
       for (const std::size_t i : r.also)
@@ -421,7 +422,7 @@ class bound_program final : public program {
       const auto& all = code_->donors_of[static_cast<std::size_t>(r.kind)];
       for (std::size_t& at = next[static_cast<std::size_t>(r.kind)]; at < all.size(); ++at) {
         const std::size_t i = all[at];
-        if (code_->donors[i].free_from > r.at) return false;  // and so are those behind it
+        if (code_->donors[i].free_from > r.at) return false;  // and so are the arguments after it
         if (takes(arguments, donate, i, o)) return true;
       }
       return false;
@@ -445,7 +446,7 @@ class bound_program final : public program {
     return true;
   }
 
-  /// Of a donated argument, which is not const.
+  /// The storage of a donated argument, which is not const.
   static storage& memory_of(const argument& a) { return const_cast<storage&>(*a.owner); }
   static bool is_taken(const argument& a) { return a.owner && !*a.owner; }
   /// Undoes take_donated.
@@ -460,12 +461,12 @@ class bound_program final : public program {
 
   std::shared_ptr<const code> code_;
   const capture_list captures_;
-  std::shared_ptr<run::cuda::scratch_pool> pool_;  ///< of mode::reduce_overhead on a GPU
+  std::shared_ptr<run::cuda::scratch_pool> pool_;  ///< for mode::reduce_overhead on a GPU
   std::string name_;                               ///< the function's
-  std::shared_ptr<const instance> fixed_;          ///< of one whose sizes are numbers
+  std::shared_ptr<const instance> fixed_;          ///< for a program whose sizes are numbers
 
   static constexpr std::size_t most_instances = 16;
-  static constexpr std::uint64_t hot_calls = 8;  ///< sizes are called so often before they are recorded
+  static constexpr std::uint64_t hot_calls = 8;  ///< number of calls with the same sizes before these are recorded
   mutable std::mutex mutex_;
   mutable series<std::shared_ptr<const instance>> open_;
   mutable std::shared_ptr<const program> interpreted_;
@@ -487,7 +488,7 @@ class code_table {
       for (int d = 0; d < a.rank; ++d) key += (d ? "," : " ") + strides[static_cast<std::size_t>(d)].text();
       key += ";";
     }
-    // Where a call's extents tell the symbols, and how.
+    // The extents of a call from which the symbols are determined.
     for (const open_size& s : layout.sizes)
       key += std::to_string(s.extents[0].tensor) + "." + std::to_string(s.extents[0].axis) + " " +
              (s.derived ? s.value.text() : std::to_string(s.factor) + "+" + std::to_string(s.offset)) + ";";
@@ -496,9 +497,10 @@ class code_table {
       if (const auto at = known_.find(key); at != known_.end()) return at->second;
     }
     auto made = compile(traced, arguments, how, where, layout, nullptr, key, spent);
-    // A fallback is not kept: the next function may find a compiler.
+    // A fallback is not kept, because the next function may find a compiler.
     if (made->interpreted && made->about.backend != how.backend) return made;
-    std::unordered_map<std::string, std::shared_ptr<const code>> gone;  // freed without the lock: functions of the user
+    std::unordered_map<std::string, std::shared_ptr<const code>>
+        gone;  // freed without the lock: it may hold users' functions
     const std::lock_guard lock(mutex_);
     if (known_.size() >= most_programs) known_.swap(gone);
     return known_.emplace(std::move(key), std::move(made)).first->second;
@@ -533,7 +535,7 @@ SINTER_API std::shared_ptr<const program> build(std::shared_ptr<tracer> traced, 
 }
 
 namespace detail {
-/// f(), which makes a derivative, timed for the report.
+/// The result of f(), which makes a derivative, timed for the report.
 template <class F>
 auto timed_derivative(tracer& t, F&& f) {
   const double start = milliseconds_now();

@@ -1,5 +1,5 @@
-// jit/saved_program.hpp: programs of fixed sizes as bytes in the cache of kernels: a process that meets their graph again neither
-// rewrites nor plans.
+// jit/saved_program.hpp: programs of fixed sizes as bytes in the cache of kernels, so that a process with an equal graph
+// neither rewrites nor plans.
 #pragma once
 
 #include <cstring>
@@ -15,7 +15,7 @@
 
 namespace sinter::engine::detail {
 
-/// Writes what it is given, one thing behind the other.
+/// Writes values one after another.
 class byte_writer {
  public:
   static constexpr bool reads = false;
@@ -31,7 +31,7 @@ class byte_writer {
   std::string out;
 };
 
-/// Reads the same again. Behind an end that came too soon everything is empty.
+/// Reads the same values. After a premature end all values are empty.
 class byte_reader {
  public:
   static constexpr bool reads = true;
@@ -47,7 +47,7 @@ class byte_reader {
     x = take(n);
   }
   bool good() const { return good_; }
-  /// So many elements may still come.
+  /// n, if that many elements can still follow; otherwise 0.
   std::uint64_t at_most(std::uint64_t n) { return n <= left_.size() ? n : (good_ = false, 0); }
 
  private:
@@ -62,7 +62,7 @@ class byte_reader {
   bool good_ = true;
 };
 
-/// Walks over a list; each(element) over what an element has.
+/// Walks over a list; each(element) walks over an element's members.
 template <class Bytes, class T, class F>
 void walk_list(Bytes& a, series<T>& xs, F&& each) {
   std::uint64_t n = xs.size();
@@ -76,7 +76,7 @@ void walk_list(Bytes& a, series<T>& xs) {
   walk_list(a, xs, [&](T& x) { a(x); });
 }
 
-/// Places of the user's program by the first node of the traced graph that is written there.
+/// Places in the user's program, as the first node of the traced graph with that place.
 class known_places {
  public:
   explicit known_places(const ir::graph& g) : graph_(g) {
@@ -89,7 +89,7 @@ class known_places {
     a(id);
     if constexpr (Bytes::reads) where = id < graph_.size() ? graph_[id].where : location{};
   }
-  /// Equal for graphs whose nodes are written at equal places.
+  /// Equal for graphs whose nodes have equal places.
   std::string text() const {
     run::digest d;
     for (ir::node_id id = 0; id < graph_.size(); ++id) {
@@ -105,7 +105,7 @@ class known_places {
   std::unordered_map<std::string, ir::node_id> nodes_;
 };
 
-/// The texts of a program: each once, and each of their parts.
+/// The texts of a program, and their parts, each once.
 template <class Bytes>
 void walk_texts(Bytes& a, kernel_texts& all) {
   series<std::string> parts;
@@ -197,7 +197,7 @@ void walk_steps(Bytes& a, run::cuda::sequence& s) {
   });
 }
 
-/// What a program of fixed sizes is on disk. False where the bytes are not one.
+/// The members of a program of fixed sizes on disk. False if the bytes are not a program.
 template <class Bytes>
 bool walk_program(Bytes& a, code& c, sized& steps, known_places& places) {
   walk_texts(a, c.texts);
@@ -209,11 +209,11 @@ bool walk_program(Bytes& a, code& c, sized& steps, known_places& places) {
   return a.good();
 }
 
-/// Graphs of fewer nodes are planned as soon as a file is read.
+/// Graphs of fewer nodes are planned as fast as a file is read.
 inline constexpr std::size_t least_nodes_saved = 200;
 
-/// Everything that decides a plan, as text; empty where it cannot be told which planner this is. `structure` names the graph, the
-/// options and the arguments.
+/// All facts that decide a plan, as text; empty if the planner's build cannot be identified. `structure` identifies the
+/// graph, the options and the arguments.
 inline std::string program_key(const ir::graph& traced, device where, const known_places& places,
                                const std::string& structure) {
   static const std::string planner = run::build_of(reinterpret_cast<const void*>(&separate_results));
@@ -227,7 +227,7 @@ inline std::string program_key(const ir::graph& traced, device where, const know
          (has_products(traced) ? run::cuda::blas().identity : "") + "\n" + structure;
 }
 
-/// Only what is numbers and texts: no step calls a function, none waits for sizes.
+/// Whether a program consists of numbers and texts: without calls of functions, and without open sizes.
 inline bool can_be_saved(const code& c) {
   if (!c.fixed || c.interpreted || c.texts.of.empty()) return false;
   const auto calls = [](const auto& s) { return s.call != nullptr; };
@@ -236,7 +236,7 @@ inline bool can_be_saved(const code& c) {
   return std::none_of(host.begin(), host.end(), calls) && std::none_of(device.begin(), device.end(), calls);
 }
 
-/// Gives the steps of a program their code.
+/// Loads the code of a program's steps.
 inline void load_kernels(code& c, sized& steps) {
   if (c.where.is_cuda()) {
     const auto modules = c.texts.in_order(run::cuda::build(c.texts.distinct, c.where.index));
@@ -260,14 +260,15 @@ inline void load_kernels(code& c, sized& steps) {
 /// The program of a traced graph in the cache of kernels.
 class saved_program {
  public:
-  /// Of no use, and without cost, unless it is `wanted`.
+  /// Unused, and without cost, unless it is `wanted`.
   saved_program(const ir::graph& traced, device where, const std::string& structure, bool wanted) {
     if (!wanted) return;
     places_.emplace(traced);
     key_ = program_key(traced, where, *places_, structure);
   }
 
-  /// True when the cache has it; c is then ready, but for its graph. Throws what building kernels throws; c is as it was then, too.
+  /// True if the cache has the program; c is then ready, except for its graph. Exceptions of building kernels pass through,
+  /// and leave c unchanged.
   bool load(code& c) {
     const std::string bytes = key_.empty() ? "" : run::disk_cache().find(key_);
     if (bytes.empty()) return false;

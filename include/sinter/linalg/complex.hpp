@@ -1,4 +1,5 @@
-// linalg/complex.hpp: functions of complex matrices that those of real ones of twice the size give; the others are refused.
+// linalg/complex.hpp: functions of complex matrices, by real matrices of twice the size; other functions refuse complex
+// matrices.
 #pragma once
 
 #include <complex>
@@ -17,8 +18,8 @@ concept complex_matrices = requires {
 
 namespace steps {
 
-/// {{re, -im}, {im, re}}: sums, products, inverses and adjoints of such real matrices are those of the complex ones. Singular values
-/// are the same, each twice.
+/// {{re, -im}, {im, re}}. Sums, products, inverses and adjoints of these real matrices are those of the complex matrices.
+/// Singular values are the same, each twice.
 template <class Z>
 auto block_form(const Z& z, location at) {
   using sinter::detail::evaluate;
@@ -26,7 +27,7 @@ auto block_form(const Z& z, location at) {
   return concat<-2>(concat<-1>(z.real(), turned), concat<-1>(z.imag(), z.real()));
 }
 
-/// x without the second half of an axis, and that half, as the parts of a complex tensor of the static shape S.
+/// The two halves of x along an axis, as the parts of a complex tensor of static shape S.
 template <dims S, int Axis, class X>
 auto as_halves(const X& x, location at) {
   using T = typename X::value_type;
@@ -34,7 +35,7 @@ auto as_halves(const X& x, location at) {
   const auto part = [&](const auto& h) { return sinter::detail::typed<T, S>(sinter::detail::untyped(h, at), at); };
   return tensor<std::complex<T>, S>(part(slice<Axis>(x, 0, n, 1, at)), part(slice<Axis>(x, n, to_end, 1, at)));
 }
-/// The complex matrices that a block form has in its first columns.
+/// The complex matrices in the first columns of a block form.
 template <dims S, class X>
 auto of_block(const X& x, location at) {
   return as_halves<S, -2>(slice<-1>(x, 0, x.size(-1) / 2, 1, at), at);
@@ -42,8 +43,8 @@ auto of_block(const X& x, location at) {
 
 }  // namespace steps
 
-/// solve where a side is complex, of one precision: the real system of twice the size {{re, -im}, {im, re}}, whose condition is
-/// the same; it takes twice the operations of one in complex numbers.
+/// solve with a complex side; both sides have one precision. It solves the real system of twice the size {{re, -im}, {im,
+/// re}}, whose condition is the same. That takes twice the operations of a complex solver.
 template <complex_matrices A, class Y>
 requires(complex_matrices<Y> || tensor_like<Y>) auto solve(const A& a, const Y& y, location at = location::current()) {
   using sinter::detail::evaluate;
@@ -66,7 +67,7 @@ auto solve(const A& a, const Y& y, location at = location::current()) {
   return tensor<typename Y::value_type, std::remove_cvref_t<decltype(re)>::static_shape>(re, im);
 }
 
-/// The inverse of complex matrices, as solve.
+/// The inverse of complex matrices; see solve.
 template <complex_matrices A>
 auto inv(const A& a, location at = location::current()) {
   return steps::of_block<A::static_shape>(inv(steps::block_form(a, at), at), at);
@@ -93,7 +94,7 @@ template <complex_matrices A>
 auto matrix_power(const A& a, std::int64_t n, location at = location::current()) {
   return steps::of_block<A::static_shape>(matrix_power(steps::block_form(a, at), n, at), at);
 }
-/// A norm of each complex matrix, real.
+/// The real norm of each complex matrix.
 template <norm_kind Kind = fro, complex_matrices A>
 auto matrix_norm(const A& a, location at = location::current()) {
   if constexpr (Kind == two) return matrix_norm<two>(steps::block_form(a, at), at);
@@ -102,7 +103,7 @@ auto matrix_norm(const A& a, location at = location::current()) {
   else return matrix_norm<Kind>(abs(a, at), at);
 }
 
-// Errors.
+// Functions that refuse complex matrices.
 #define SINTER_REAL_MATRICES(NAME)                                                          \
   template <complex_matrices A, class... More>                                              \
   A NAME(const A& a, const More&...) {                                                      \

@@ -1,4 +1,4 @@
-// linalg/functions.hpp: functions of (b, m, n) that are made of factorisations.
+// linalg/functions.hpp: functions of (b, m, n), made of factorisations.
 #pragma once
 
 #include <cmath>
@@ -14,7 +14,7 @@ namespace sinter::linalg {
 
 namespace steps {
 
-/// The largest along the last axis, 0 where there is none.
+/// The largest element along the last axis; 0 for an empty axis.
 template <class X>
 auto largest(const X& x, location at) {
   using result = std::remove_cvref_t<decltype(max(x, axis<-1>, at))>;
@@ -22,14 +22,14 @@ auto largest(const X& x, location at) {
   return result(max(x, axis<-1>, at));
 }
 
-/// The places that `rows` came from: rows[back[i]] = i.
+/// The inverse permutation: rows[back[i]] = i.
 inline tensor<std::int64_t, 2> inverse_order(const tensor<std::int64_t, 2>& rows) {
   const dim b = rows.size(0), m = rows.size(1);
   const sinter::detail::index_leaf<std::int64_t, dims(3)> wanted({b, m, m}, 1), place({b, m, m}, 2);
   return sum(where(eq(expand_dims<1>(rows), wanted), place, std::int64_t{0}), axis<-1>);
 }
 
-/// a⁻¹·y, or with a transposed.
+/// a⁻¹·y; with `transposed`, a⁻ᵀ·y.
 template <class T>
 stack_of<T> apply_lu(const stack_of<T>& a, const stack_of<T>& y, bool transposed, location at) {
   if (small::is_small(a, y.size(2))) return small::solve(transposed ? turned(a) : a, y);
@@ -41,7 +41,7 @@ stack_of<T> apply_lu(const stack_of<T>& a, const stack_of<T>& y, bool transposed
                    inverse_order(f.rows));
 }
 
-/// The same, whose derivatives solve with the same factors again.
+/// solve, whose derivatives solve with the same factors again.
 template <class T>
 stack_of<T> solve(const stack_of<T>& matrix, const stack_of<T>& right, bool transposed, location at) {
   return custom_vjp(
@@ -64,7 +64,7 @@ stack_of<T> inverse(const stack_of<T>& a, location at) {
                at);
 }
 
-/// 1 or -1 for the permutation, times the signs of u's diagonal; the sum of the logarithms of its magnitudes.
+/// The sign of the permutation times the signs of u's diagonal, and the sum of the logarithms of its magnitudes.
 template <class T>
 std::pair<tensor<T, 1>, tensor<T, 1>> sign_and_log(const stack_of<T>& matrix, location at) {
   using both_t = std::pair<tensor<T, 1>, tensor<T, 1>>;
@@ -94,13 +94,13 @@ std::pair<tensor<T, 1>, tensor<T, 1>> sign_and_log(const stack_of<T>& matrix, lo
       at)(matrix);
 }
 
-/// The exponents of whole powers of two near magnitudes, without derivatives; 0 of what is 0 or not finite.
+/// The exponents of powers of two near the magnitudes, without derivatives; 0 for zeros and numbers that are not finite.
 template <class T>
 rows_of<T> powers_near(const rows_of<T>& x) {
   const rows_of<T> size = stop_gradient(rows_of<T>(abs(x)));
   return where(size > T(0) && isfinite(size), round(log2(size)), T(0));
 }
-/// x · 2^power, and no step of it leaves the range of T where the result does not.
+/// x · 2^power. No intermediate leaves the range of T if the result does not.
 template <class T>
 stack_of<T> times_power(const stack_of<T>& x, const stack_of<T>& power) {
   constexpr T most = sizeof(T) == 4 ? T(120) : T(1000);
@@ -124,7 +124,7 @@ std::pair<rows_of<T>, tensor<T, 1>> signed_pivots(const stack_of<T>& a, location
   const lu_factors<T> f = lu(a, form::square, at);
   return {diagonals(f.both), tensor<T, 1>(prod(cast<T>(f.swaps), axis<-1>))};
 }
-/// The determinant by 2^power of pivots: about 1 where it overflows or vanishes itself.
+/// The determinant, scaled by 2^power of each pivot to about 1, also where the determinant itself over- or underflows.
 template <class T>
 tensor<T, 1> scaled_determinant(const stack_of<T>& matrix, const rows_of<T>& powers, location at) {
   return custom_vjp(
@@ -162,7 +162,7 @@ tensor<T, 1> determinant(const stack_of<T>& matrix, location at) {
         return std::pair{value(a), a};
       },
       [at](const stack_of<T>& a, const tensor<T, 1>& ct) {
-        // Cofactors are in the range of T where the determinant is not.
+        // Cofactors can be in the range of T even if the determinant is not.
         const rows_of<T> powers = powers_near(signed_pivots(a, at).first);
         const stack_of<T> near =
             expand_dims<2>(expand_dims<1>(ct * scaled_determinant(a, powers, at))) * turned(inverse(a, at));
@@ -184,7 +184,7 @@ std::tuple<stack_of<T>, stack_of<T>, stack_of<T>> whole_lu(const stack_of<T>& a,
   return {p, stack_of<T>(tril(lower, -1) + ones), stack_of<T>(triu(upper))};
 }
 
-/// r of a wide matrix is that of its first columns, then what q makes of the others.
+/// QR. A wide matrix has q and r of its first columns; the other columns of r are qᵀ times the others of a.
 template <class T>
 std::tuple<stack_of<T>, stack_of<T>> whole_qr(const stack_of<T>& a, form f, location at) {
   if (f != form::wide) return qr(a, at);
@@ -193,7 +193,7 @@ std::tuple<stack_of<T>, stack_of<T>> whole_qr(const stack_of<T>& a, form f, loca
   return {q, stack_of<T>(concat<2>(r, product(turned(q), stack_of<T>(slice<2>(a, m)))))};
 }
 
-/// Eigenvalues, whose derivative needs no gaps between them.
+/// Eigenvalues. Their derivative does not require distinct eigenvalues.
 template <class T>
 rows_of<T> eigenvalues(const stack_of<T>& matrix, location at) {
   return custom_vjp([at](const stack_of<T>& a) { return rows_of<T>(std::get<1>(eigh(a, at))); },
@@ -215,7 +215,7 @@ std::tuple<stack_of<T>, rows_of<T>, stack_of<T>> raw_svd(const stack_of<T>& a, f
   return {turned(std::get<2>(all)), std::get<1>(all), turned(std::get<0>(all))};
 }
 
-/// Singular values, whose derivative needs no gaps between them.
+/// Singular values. Their derivative does not require distinct singular values.
 template <class T>
 rows_of<T> singular_values(const stack_of<T>& matrix, form f, location at) {
   return custom_vjp([f, at](const stack_of<T>& a) { return rows_of<T>(std::get<1>(raw_svd(a, f, at))); },
@@ -235,7 +235,7 @@ std::tuple<stack_of<T>, rows_of<T>, stack_of<T>> whole_svd(const stack_of<T>& a,
   return {u, sinter::detail::tracing() ? singular_values(a, f, at) : s, vt};
 }
 
-/// The pseudo-inverse of matrices of about 1; its derivative is Golub and Pereyra's, as long as the rank stays.
+/// The pseudo-inverse of matrices with elements of about 1; its derivative is Golub and Pereyra's, and assumes a constant rank.
 template <class T>
 stack_of<T> scaled_pseudo_inverse(const stack_of<T>& matrix, location at) {
   const auto value = [at](const stack_of<T>& a) {
@@ -257,7 +257,7 @@ stack_of<T> scaled_pseudo_inverse(const stack_of<T>& matrix, location at) {
       at)(matrix);
 }
 
-/// The pseudo-inverse, by a power of two that brings the matrix to about 1: its derivative has products of two pseudo-inverses.
+/// The pseudo-inverse of a matrix scaled to about 1 by a power of two, because its derivative multiplies two pseudo-inverses.
 template <class T>
 stack_of<T> pseudo_inverse(const stack_of<T>& a, location at) {
   const rows_of<T> size = expand_dims<1>(largest(largest(abs(a, at), at), at));
@@ -278,14 +278,14 @@ stack_of<T> power(const stack_of<T>& a, std::int64_t n, location at) {
     left /= 2;
     if (left != 0) square = product(square, square);
   }
-  // Neither a itself nor one matrix read for all.
+  // The result must share memory neither with a nor between matrices.
   if (n == 0 || n == 1)
     return sinter::detail::typed<T, dims(3)>(
         sinter::detail::unshared(sinter::detail::untyped(out, at), sinter::detail::untyped(a, at), at), at);
   return out;
 }
 
-/// Numerator and denominator of Padé's quotient are even ± odd powers of a: odd is returned first.
+/// Padé's quotient is (even + odd) / (even - odd) powers of a. Returns the odd part first.
 template <class T>
 std::pair<stack_of<T>, stack_of<T>> pade(const stack_of<T>& a) {
   const tensor<T, 2> one = ones_on_diagonal(a, a.size(2));
@@ -338,7 +338,7 @@ stack_of<T> symmetric(const stack_of<T>& x) {
   return T(0.5) * x + T(0.5) * transpose(x);
 }
 
-/// x repeated for a batch that its own broadcasts to, as one axis.
+/// x broadcast to a batch, with the batch as one axis.
 template <class X>
 stack_of<typename X::value_type> stacked_for(const X& x, const dims& batch, location at) {
   using sinter::detail::views::broadcast;
@@ -351,7 +351,7 @@ stack_of<typename X::value_type> stacked_for(const X& x, const dims& batch, loca
   return sinter::detail::typed<typename X::value_type, dims(3)>(reshape(all, dims{count, m, n}, at), at);
 }
 
-/// The static shape of a⁻¹·y; rank 0 where the shapes do not fit.
+/// The static shape of a⁻¹·y; rank 0 if the shapes do not fit.
 constexpr dims solution_shape(const dims& a, const dims& y) {
   const bool vector = y.rank == 1;
   const dim n = y[vector ? 0 : y.rank - 2];
@@ -361,7 +361,7 @@ constexpr dims solution_shape(const dims& a, const dims& y) {
   return r.error ? dims{} : joined(r.shape, {a[a.rank - 1], y[y.rank - 1]});
 }
 
-/// f(a, y) of one matrix and a stack of right sides, whose columns go beside each other: a is factorised once.
+/// f(a, y) of one matrix and a stack of right sides, placed side by side as columns: a is factorised once.
 template <dims S, class T, class Y, class F>
 tensor<T, S> of_columns(const stack_of<T>& a, const Y& y, location at, const F& f) {
   namespace views = sinter::detail::views;
@@ -380,7 +380,7 @@ tensor<T, S> of_columns(const stack_of<T>& a, const Y& y, location at, const F& 
   return sinter::detail::typed<T, S>(views::permute(apart, back, at), at).contiguous(at);
 }
 
-/// f(a, y) as stacks, of square matrices and right sides, which broadcast.
+/// f(a, y) of square matrices and right sides as stacks, after broadcasting.
 template <class A, class Y, class F>
 auto with_right_side(const char* op, const A& a, const Y& y, location at, const F& f) {
   using T = typename A::value_type;
@@ -406,7 +406,7 @@ auto with_right_side(const char* op, const A& a, const Y& y, location at, const 
              at);
       if constexpr (A::rank == 2 && Y::rank > 2) {
         const stack_of<T> one = stacked_for(a, {}, at);
-        // On a GPU each right side has a block of its own, which factorises beside the others, but where a library does.
+        // On a GPU each right side has its own block, which factorises beside the others, unless a library factorises.
         const bool beside = one.device().is_cuda() && !steps::is_for_library(engine::factorisation::lu, one, at);
         if (!beside && !small::is_small(one, right[Y::rank - 1])) return of_columns<shape>(one, y, at, f);
       }

@@ -1,4 +1,4 @@
-// linalg/matrices.hpp: functions of the last two axes: solve, cholesky, lu, qr, eigh, svd and what is made of them.
+// linalg/matrices.hpp: functions of the last two axes: solve, cholesky, lu, qr, eigh, svd, and functions made of them.
 #pragma once
 
 #include <cmath>
@@ -11,11 +11,12 @@
 #include "shapes.hpp"
 #include "steps.hpp"
 
-// Functions take matrices of float or double in the last two axes, and as many of them as the axes before say. They have
-// derivatives of any order in both modes, and are steps of a compiled function. docs/linalg.md tells values of special matrices.
+// Functions take matrices of float or double in the last two axes; leading axes are batches. They have derivatives of any
+// order in both modes, and are steps of a compiled function. docs/linalg.md gives the values for special matrices.
 namespace sinter::linalg {
 
-/// l, lower triangular with l·lᵀ = (a + aᵀ) / 2; (…, n, n). NaN on and below the diagonal where that is not positive definite.
+/// l, lower triangular with l·lᵀ = (a + aᵀ) / 2; (…, n, n). NaN on and below the diagonal if (a + aᵀ) / 2 is not positive
+/// definite.
 template <tensor_like A>
 auto cholesky(const A& a, location where = location::current()) {
   const location at = where.in("cholesky");
@@ -27,15 +28,15 @@ auto cholesky(const A& a, location where = location::current()) {
   }
 }
 
-/// How triangular_solve reads a: its lower or its upper triangle, with ones on the diagonal, transposed.
+/// How triangular_solve reads a: as lower or upper triangle, with a unit diagonal or not, transposed or not.
 struct triangular_options {
   bool lower = true;
   bool unit = false;
   bool transposed = false;
 };
 
-/// x with a·x = y for a triangle of a, (…, n, n); y is (…, n, k), and leading axes broadcast, or (n). Of a zero on the diagonal
-/// infinities and NaN follow. user_error when extents differ.
+/// x with a·x = y for a triangle of a, (…, n, n). y is (…, n, k), with broadcast leading axes, or (n). A zero on the diagonal
+/// gives infinities and NaN. user_error when extents differ.
 template <tensor_like A, tensor_like Y>
 auto triangular_solve(const A& a, const Y& y, const triangular_options& how = {},
                       location where = location::current()) {
@@ -48,7 +49,7 @@ auto triangular_solve(const A& a, const Y& y, const triangular_options& how = {}
                                  });
 }
 
-/// x with a·x = y, by LU with partial pivoting; y as triangular_solve takes it. Of a singular a infinities and NaN follow.
+/// x with a·x = y, by LU with partial pivoting; y is as in triangular_solve. A singular a gives infinities and NaN.
 template <tensor_like A, tensor_like Y>
 auto solve(const A& a, const Y& y, location where = location::current()) {
   const location at = where.in("solve");
@@ -58,7 +59,7 @@ auto solve(const A& a, const Y& y, location where = location::current()) {
                                  });
 }
 
-/// The inverse; (…, n, n). Of a singular matrix infinities and NaN follow.
+/// The inverse; (…, n, n). A singular matrix gives infinities and NaN.
 template <tensor_like A>
 auto inv(const A& a, location where = location::current()) {
   const location at = where.in("inv");
@@ -68,7 +69,7 @@ auto inv(const A& a, location where = location::current()) {
   else return a;
 }
 
-/// The determinant; (…). 1 of a matrix without elements, 0 of a singular one, of which the gradient is NaN.
+/// The determinant; (…). It is 1 for an empty matrix. It is 0 for a singular matrix, whose gradient is NaN.
 template <tensor_like A>
 auto det(const A& a, location where = location::current()) {
   const location at = where.in("det");
@@ -78,7 +79,7 @@ auto det(const A& a, location where = location::current()) {
   else return a;
 }
 
-/// The sign of the determinant and the logarithm of its magnitude; (…) both. 0 and -inf of a singular matrix.
+/// The sign of the determinant and the logarithm of its magnitude, both (…). A singular matrix gives 0 and -inf.
 template <tensor_like A>
 auto slogdet(const A& a, location where = location::current()) {
   const location at = where.in("slogdet");
@@ -93,8 +94,8 @@ auto slogdet(const A& a, location where = location::current()) {
   }
 }
 
-/// The logarithm of the determinant; (…). NaN where that is negative, -inf of a singular matrix, 0 of one without elements. The
-/// gradient is the transposed inverse, also where the value is NaN.
+/// The logarithm of the determinant; (…). NaN for a negative determinant, -inf for a singular matrix, 0 for an empty one. The
+/// gradient is the transposed inverse, even if the value is NaN.
 template <tensor_like A>
 auto logdet(const A& a, location where = location::current()) {
   const location at = where.in("logdet");
@@ -106,8 +107,8 @@ auto logdet(const A& a, location where = location::current()) {
   }
 }
 
-/// p, l, u with p·l·u = a, (…, m, n): a permutation (…, m, m), lower triangular (…, m, k) with ones on the diagonal, upper
-/// triangular (…, k, n), where k is the lesser of m and n.
+/// p, l, u with p·l·u = a, (…, m, n), where k = min(m, n). p is a permutation (…, m, m), l is lower triangular (…, m, k) with
+/// a unit diagonal, and u is upper triangular (…, k, n).
 template <tensor_like A>
 auto lu(const A& a, location where = location::current()) {
   const location at = where.in("lu");
@@ -125,8 +126,8 @@ auto lu(const A& a, location where = location::current()) {
   }
 }
 
-/// q and r with q·r = a, (…, m, n): orthonormal columns (…, m, k), and upper triangular (…, k, n) whose diagonal is not negative,
-/// where k is the lesser of m and n.
+/// q and r with q·r = a, (…, m, n), where k = min(m, n). q has orthonormal columns (…, m, k). r is upper triangular (…, k, n)
+/// with a diagonal that is not negative.
 template <tensor_like A>
 auto qr(const A& a, location where = location::current()) {
   const location at = where.in("qr");
@@ -143,8 +144,8 @@ auto qr(const A& a, location where = location::current()) {
   }
 }
 
-/// Eigenvalues of (a + aᵀ) / 2, ascending, (…, n), and orthonormal eigenvectors in the columns of (…, n, n). The first element of
-/// a vector that has three quarters of its largest magnitude, or more, is positive. NaN where a is not finite.
+/// Eigenvalues of (a + aᵀ) / 2, ascending, (…, n), and orthonormal eigenvectors in the columns of (…, n, n). Signs: in each
+/// vector, the first element of at least three quarters of the largest magnitude is positive. NaN if a is not finite.
 template <tensor_like A>
 auto eigh(const A& a, location where = location::current()) {
   const location at = where.in("eigh");
@@ -153,7 +154,7 @@ auto eigh(const A& a, location where = location::current()) {
     const auto x = shapes::symmetric(shapes::stacked_square("eigh", a, at));
     const dims batch = shapes::batch_at(a, at);
     const auto all = steps::eigh(x, at);
-    // Values have a derivative of their own in a trace, where what is not needed is not computed.
+    // In a trace, values have their own derivative, and results that are not needed are not computed.
     const auto values = sinter::detail::tracing() ? steps::eigenvalues(x, at) : std::get<1>(all);
     return std::pair{shapes::unstacked<shape>(values, batch, at),
                      shapes::unstacked<A::static_shape>(std::get<0>(all), batch, at)};
@@ -162,8 +163,9 @@ auto eigh(const A& a, location where = location::current()) {
   }
 }
 
-/// u, s and transposed v with u·diag(s)·vᵀ = a, (…, m, n): (…, m, k), (…, k), descending, and (…, k, n), where k is the lesser
-/// of m and n. Signs by the elements of u, or of v where a is wide, as eigh's. NaN where a is not finite.
+/// u, s and transposed v with u·diag(s)·vᵀ = a, (…, m, n), where k = min(m, n). Their shapes are (…, m, k), (…, k),
+/// descending, and (…, k, n). Signs are fixed as in eigh, by the elements of u; by those of v if a is wide. NaN if a is not
+/// finite.
 template <tensor_like A>
 auto svd(const A& a, location where = location::current()) {
   const location at = where.in("svd");
@@ -181,7 +183,7 @@ auto svd(const A& a, location where = location::current()) {
   }
 }
 
-/// The pseudo-inverse, (…, n, m): singular values of at most max(m, n)·eps times the largest one count as 0.
+/// The pseudo-inverse, (…, n, m): singular values of at most max(m, n)·eps times the largest count as 0.
 template <tensor_like A>
 auto pinv(const A& a, location where = location::current()) {
   const location at = where.in("pinv");
@@ -194,7 +196,7 @@ auto pinv(const A& a, location where = location::current()) {
   }
 }
 
-/// The x that minimises |a·x − y|, and among those the shortest; y as solve takes it.
+/// The shortest x that minimises |a·x − y|; y is as in solve.
 template <tensor_like A, tensor_like Y>
 auto lstsq(const A& a, const Y& y, location where = location::current()) {
   const location at = where.in("lstsq");
@@ -202,8 +204,8 @@ auto lstsq(const A& a, const Y& y, location where = location::current()) {
   else return y;
 }
 
-/// The exponential of a matrix, (…, n, n), by Padé's quotient of the scaled matrix and squares of that, 32 at most: for 1-norms
-/// up to 1e10.
+/// The exponential of a matrix, (…, n, n), by Padé's quotient of the scaled matrix and at most 32 squarings: for 1-norms up
+/// to 1e10.
 template <tensor_like A>
 auto expm(const A& a, location where = location::current()) {
   const location at = where.in("expm");
@@ -213,7 +215,7 @@ auto expm(const A& a, location where = location::current()) {
   else return a;
 }
 
-/// a·a·…, n factors, by squares; of the inverse where n is negative.
+/// The product of n factors a, by repeated squaring; for negative n, of the inverse.
 template <tensor_like A>
 auto matrix_power(const A& a, std::int64_t n, location where = location::current()) {
   const location at = where.in("matrix_power");
@@ -223,12 +225,13 @@ auto matrix_power(const A& a, std::int64_t n, location where = location::current
   else return a;
 }
 
-/// The norms of matrix_norm: the root of the sum of squares, the sum of singular values, the largest sum of magnitudes of a
-/// column, the largest singular value, the largest sum of magnitudes of a row.
+/// The norms of matrix_norm. `fro` is the root of the sum of squares, `nuc` the sum of singular values, `two` the largest
+/// singular value. `one` is the largest sum of magnitudes of a column, `inf` the largest of a row.
 enum class norm_kind : std::uint8_t { fro, nuc, one, two, inf };
 using enum norm_kind;
 
-/// A norm of each matrix, (…), 0 of one without elements: `matrix_norm(a)` is Frobenius's, `matrix_norm<linalg::nuc>(a)` the nuclear one.
+/// A norm of each matrix, (…); 0 for an empty matrix. `matrix_norm(a)` is the Frobenius norm, `matrix_norm<linalg::nuc>(a)`
+/// the nuclear norm.
 template <norm_kind Kind = fro, tensor_like A>
 auto matrix_norm(const A& a, location where = location::current()) {
   const location at = where.in("matrix_norm");

@@ -1,4 +1,4 @@
-// linalg/shapes.hpp: what functions of matrices take, and their batches as one axis.
+// linalg/shapes.hpp: checks of matrix operands, and their batches as one axis.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ constexpr dims joined(dims batch, std::initializer_list<dim> more) {
   return batch;
 }
 
-/// False after the compile-time error: matrices of f32 or f64 in the last two axes.
+/// Returns false after a compile-time error unless X has matrices of f32 or f64 in its last two axes.
 template <class X>
 constexpr bool takes_matrices() {
   using T = typename X::value_type;
@@ -29,7 +29,7 @@ constexpr bool takes_matrices() {
   return floats && axes;
 }
 
-/// The same of square ones.
+/// Like takes_matrices, for square matrices.
 template <class X>
 constexpr bool takes_square() {
   if constexpr (takes_matrices<X>()) {
@@ -61,7 +61,7 @@ auto stacked_square(const char* op, const X& x, location at) {
   return stacked(x, at);
 }
 
-/// (b, …) with the axes of a batch in place of b, of the static shape S.
+/// (b, …) with the axes of a batch in place of b, under the static shape S.
 template <dims S, class Y>
 tensor<typename Y::value_type, S> unstacked(const Y& y, const dims& batch, location at) {
   const handle h = sinter::detail::untyped(y, at);
@@ -70,7 +70,7 @@ tensor<typename Y::value_type, S> unstacked(const Y& y, const dims& batch, locat
   return sinter::detail::typed<typename Y::value_type, S>(sinter::detail::views::reshape(h, to, at), at);
 }
 
-/// The batch of x as it is in this call.
+/// The extents of x's batch in this call.
 template <class X>
 dims batch_at(const X& x, location at) {
   return batch_of(sinter::detail::to_dims(sinter::detail::extents_of(x, at)));

@@ -1,4 +1,4 @@
-// linalg/small.hpp: small matrices of a trace element by element, so that kernels compute them with what is around.
+// linalg/small.hpp: small matrices in a trace, element by element, so that kernels fuse them with other ops.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +11,17 @@
 
 namespace sinter::linalg::small {
 
-/// One element of every matrix of a stack.
+/// An element of every matrix of a stack.
 template <class T>
 using element_of = tensor<T, 1>;
 template <class T>
 using stack_of = tensor<T, 3>;
 
-/// So many rows, and columns of a right side, are small: kernels compute each element of a result by itself.
+/// The greatest number of rows, and of columns of a right side, for which kernels compute each element separately.
 inline constexpr std::int64_t most = 4;
 
 inline bool is_small(dim n) { return !n.is_symbolic() && n.bits >= 1 && n.bits <= most; }
-/// Whether a, and a right side of so many columns, are computed element by element. Only in a trace: kernels fuse that.
+/// Whether a, with a right side of `columns`, is computed element by element. Only in a trace, where kernels fuse it.
 template <class T>
 bool is_small(const stack_of<T>& a, dim columns = 1) {
   return sinter::detail::tracing() && is_small(a.size(2)) && is_small(columns);
@@ -48,7 +48,7 @@ struct elements {
   }
 };
 
-/// As the step cholesky.
+/// Like the step cholesky.
 template <class T>
 stack_of<T> cholesky(const stack_of<T>& a) {
   elements<T> l(a);
@@ -99,7 +99,8 @@ void exchange(elements<T>& x, const tensor<bool, 1>& c, std::size_t i, std::size
   }
 }
 
-/// Makes a upper triangular by rows, with the largest pivots; does the same to y, and gives the sign of the exchanges.
+/// Makes a upper triangular by row exchanges with the largest pivots. Does the same to y, and returns the sign of the
+/// exchanges.
 template <class T>
 element_of<T> eliminate(elements<T>& a, elements<T>* y) {
   element_of<T> sign = full_like(a(0, 0), T(1));

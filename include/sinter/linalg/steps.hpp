@@ -1,4 +1,4 @@
-// linalg/steps.hpp: factorisations as steps of a graph on (b, m, n), with their derivatives in closed form.
+// linalg/steps.hpp: factorisations as steps of a graph on (b, m, n), with closed-form derivatives.
 #pragma once
 
 #include <algorithm>
@@ -14,13 +14,13 @@
 
 namespace sinter::linalg::steps {
 
-/// Matrices one after the other, and rows.
+/// A batch of matrices as one axis, and a batch of rows.
 template <class T>
 using stack_of = tensor<T, 3>;
 template <class T>
 using rows_of = tensor<T, 2>;
 
-/// A factorisation on the host, and by the textbook's way.
+/// A factorisation on the host, and a textbook form for the reference.
 struct host_code {
   engine::factor_request how;
 
@@ -50,7 +50,7 @@ cuda_source device_code(const engine::factor_request& how) {
   return {engine::factor_text(how, dtype_of<T>), "sinter_factor", 256};
 }
 
-/// The same by a library of the GPU.
+/// The factorisation by a library of the GPU.
 struct library_code {
   engine::factor_request how;
 
@@ -70,26 +70,26 @@ struct library_code {
   }
 };
 
-/// From so many rows and columns on kernels go by panels, and a library is worth its calls.
+/// The number of rows and columns from which kernels work by panels, and calls of a library can pay.
 inline constexpr std::int64_t large_rows = 64, library_most = 20000;
 
-/// Matrices that a library takes at most: one after the other, n in its time, where kernels of our own take them side by side, by panels
-/// n² in theirs, else n³.
+/// The greatest number of matrices for a library, which factorises one after another in time n each. Kernels factorise all at
+/// once, by panels in time n², else n³.
 inline std::int64_t library_matrices(engine::factorisation what, std::int64_t m, std::int64_t n) {
   using enum engine::factorisation;
   return what == cholesky || what == lu || what == triangular_solve ? std::min(m, n) / 32 : m * n / 1600;
 }
 
-/// An extent in the call that is traced.
+/// The value of an extent in the traced call.
 inline std::int64_t present_extent(dim d) { return d.is_symbolic() ? sinter::detail::present_size(d) : d.bits; }
 
-/// Whether a block takes a matrix of this size by panels.
+/// Whether a block factorises a matrix of this size by panels.
 template <class T>
 bool is_large(const stack_of<T>& a) {
   return std::min(present_extent(a.size(1)), present_extent(a.size(2))) >= large_rows;
 }
 
-/// Whether a library of the GPU factorises: by the sizes in the call that is traced. A graph that calls it cannot be recorded.
+/// Whether a library of the GPU factorises, by the sizes in the traced call. A graph that calls a library cannot be recorded.
 template <class T>
 bool is_for_library(engine::factorisation what, const stack_of<T>& a, location at) {
   if (!a.device(at).is_cuda() || !is_large(a)) return false;
@@ -97,7 +97,8 @@ bool is_for_library(engine::factorisation what, const stack_of<T>& a, location a
   return std::max(m, n) <= library_most && b <= library_matrices(what, m, n) && engine::has_factor_library(what);
 }
 
-/// use(ops) of the ops that `make` makes once, by a library of the GPU or by code of our own: make is given what makes a request code.
+/// use(ops) with the ops that `make` makes once, for a library of the GPU or for kernels. make receives a function from
+/// requests to code.
 template <class T, class Make, class Use>
 auto by_code(engine::factorisation what, const stack_of<T>& a, location at, Make make, Use use) {
   if (is_for_library(what, a, at)) {
@@ -127,7 +128,7 @@ auto join_lanes(const X& x, location at) {
   return sinter::detail::typed<typename X::value_type, sinter::detail::any_shape(X::rank - 1)>(
       sinter::detail::views::reshape(h, to, at), at);
 }
-/// What undoes it for so many lanes.
+/// The inverse of join_lanes.
 template <class X>
 auto part_lanes(const X& x, dim lanes, dim each, location at) {
   const auto h = sinter::detail::untyped(x, at);
@@ -137,7 +138,7 @@ auto part_lanes(const X& x, dim lanes, dim each, location at) {
       sinter::detail::views::reshape(h, to, at), at);
 }
 
-/// The rule for lanes of a step that `call` makes: a longer stack.
+/// The rule for lanes of a step by `call`: lanes make a longer stack.
 template <class Call>
 auto lanes_by(Call call) {
   return [call](const auto& first, const auto&... more) {
@@ -156,7 +157,7 @@ template <class T>
 stack_of<T> turned(const stack_of<T>& a) {
   return transpose(a);
 }
-/// The diagonals, and a stack of ones on the diagonal.
+/// The diagonals of a stack, and a stack of identity matrices.
 template <class T>
 rows_of<T> diagonals(const stack_of<T>& a) {
   return sum(tril(triu(a)), axis<-1>);
@@ -165,7 +166,7 @@ template <class X>
 tensor<typename X::value_type, 2> ones_on_diagonal(const X& like, dim n) {
   return eye<typename X::value_type>(n, n, like.device());
 }
-/// Each column, or row, times an element of s.
+/// Each column, or row, multiplied by an element of s.
 template <class T>
 stack_of<T> times_columns(const stack_of<T>& a, const rows_of<T>& s) {
   return a * expand_dims<1>(s);
@@ -180,7 +181,7 @@ template <class T>
 stack_of<T> solve_triangle(const stack_of<T>& a, const stack_of<T>& y, bool lower, bool unit,
                            location at = location::current());
 
-/// What of a such a step reads.
+/// The part of a that such a step reads.
 template <class T>
 stack_of<T> triangle(const stack_of<T>& a, bool lower, bool unit) {
   if (lower) return tril(a, unit ? -1 : 0);
@@ -239,7 +240,7 @@ auto make_cholesky(Code code) {
       lanes_by([](const stack_of<T>& a) { return std::tuple{cholesky<T>(a, location::current())}; }));
 }
 
-/// l of symmetric a.
+/// l of a symmetric a.
 template <class T>
 stack_of<T> cholesky(const stack_of<T>& matrix, location at) {
   if (small::is_small(matrix)) return small::cholesky(matrix);
@@ -248,10 +249,11 @@ stack_of<T> cholesky(const stack_of<T>& matrix, location at) {
       [&](const auto& op) { return op.call_at(at, matrix); });
 }
 
-/// How a matrix's extents compare.
+/// The relation of a matrix's extents.
 enum class form : std::uint8_t { square, tall, wide };
 
-/// The unit lower factor as a square matrix of a's rows, of which the part below the diagonal counts; the upper one of its columns.
+/// The unit lower factor as a square matrix with a's rows, of which the part below the diagonal counts; the upper factor with
+/// its columns.
 template <class T>
 stack_of<T> whole_lower(const stack_of<T>& both, form f) {
   const dim b = both.size(0), m = both.size(1), n = both.size(2);
@@ -319,7 +321,7 @@ lu_factors<T> lu(const stack_of<T>& a, form f, location at) {
       });
 }
 
-/// q and r of a with as many rows as columns, or more.
+/// q and r of an a that is not wide.
 template <class T>
 std::tuple<stack_of<T>, stack_of<T>> qr(const stack_of<T>& matrix, location at);
 
@@ -348,7 +350,7 @@ std::tuple<stack_of<T>, stack_of<T>> qr(const stack_of<T>& matrix, location at) 
       [&](const auto& op) { return op.call_at(at, matrix); });
 }
 
-/// Row less column of values x, off the diagonal: NaN where two are equal, 1 on the diagonal.
+/// Pairwise differences of values x: row minus column off the diagonal, NaN for equal values, 1 on the diagonal.
 template <class T>
 stack_of<T> gaps_of(const rows_of<T>& x) {
   const stack_of<T> gaps = expand_dims<1>(x) - expand_dims<2>(x) + ones_on_diagonal(x, x.size(1));
@@ -363,7 +365,7 @@ tensor<T, 2> off_diagonal(const rows_of<T>& like) {
 template <class T>
 using work_in = std::tuple<stack_of<T>, rows_of<T>, stack_of<std::int64_t>, stack_of<std::int64_t>>;
 
-/// Vectors in columns and values of symmetric a, and what kernels work in.
+/// Eigenvectors in columns, eigenvalues of a symmetric a, and the work memory of kernels.
 template <class T>
 work_in<T> eigh(const stack_of<T>& matrix, location at);
 
@@ -397,7 +399,7 @@ work_in<T> eigh(const stack_of<T>& matrix, location at) {
 template <class T>
 using svd_work = std::tuple<stack_of<T>, rows_of<T>, stack_of<T>, stack_of<std::int64_t>, stack_of<std::int64_t>>;
 
-/// u, s, transposed v of a that is not wide, and what kernels work in.
+/// u, s, transposed v of an a that is not wide, and the work memory of kernels.
 template <class T>
 svd_work<T> svd(const stack_of<T>& a, bool tall, location at);
 
@@ -415,7 +417,7 @@ auto make_svd(bool tall, Code code) {
       [tall](const stack_of<T>&, const stack_of<T>& u, const rows_of<T>& s, const stack_of<T>& vt, const auto&,
              const auto&, const stack_of<T>& da) {
         const stack_of<T> v = turned(vt), image = product(da, v), inner = product(turned(u), image);
-        // Squares of values leave the range of T: a share of two values by their gap does not.
+        // Squares of values can leave the range of T; one value's share of a sum, divided by a gap, does not.
         const rows_of<T> half = T(0.5) * s;
         const tensor<T, 2> diagonal = ones_on_diagonal(s, s.size(1));
         const stack_of<T> sums = expand_dims<1>(half) + expand_dims<2>(half) + diagonal;

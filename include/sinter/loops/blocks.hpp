@@ -1,4 +1,4 @@
-// loops/blocks.hpp: what is reduced, in blocks that are read while they are in the cache.
+// loops/blocks.hpp: operands of reductions, in blocks that are read while they are in the cache.
 #pragma once
 
 #include <algorithm>
@@ -7,10 +7,10 @@
 
 namespace sinter::detail {
 
-/// Elements that are computed once and read again while they are in the cache.
+/// The number of elements that are computed once, and read again while they are in the cache.
 inline constexpr std::int64_t block_elements = 2048;
 
-/// Elements [begin, end) of a row of a tensor, as they are.
+/// Copies elements [begin, end) of a tensor's row.
 template <class T>
 void copy_elements_of_row(const void*, const cursor* at, std::int64_t begin, std::int64_t end, void* to) {
   T* out = static_cast<T*>(to);
@@ -20,14 +20,14 @@ void copy_elements_of_row(const void*, const cursor* at, std::int64_t begin, std
     for (; begin < end; ++begin, from += at->step) *out++ = *reinterpret_cast<const T*>(from);
 }
 
-/// An expression of T with its type erased.
+/// A type-erased expression of T.
 template <class T>
 struct block_source {
   const void* expression;
   row_function fill;
-  bool is_tensor;  ///< whose neighbouring elements are blocks as they are
+  bool is_tensor;  ///< a tensor, whose adjacent elements are blocks without a copy
 
-  /// f(elements, how many, the position of the first) over reduced positions [begin, end) of one result.
+  /// f(elements, their number, the position of the first) over reduced positions [begin, end) of one result.
   template <class F>
   void each_block(const reduction_space& s, const walker& of, walker& w, cursor* at, std::int64_t begin,
                   std::int64_t end, F&& f) const {
@@ -58,7 +58,7 @@ struct block_source {
     }
   }
 
-  /// f(rows of high - low elements, how many rows, the position of the first) for results [low, high) along the innermost
+  /// f(rows of high - low elements, number of rows, the position of the first) for results [low, high) along the innermost
   /// kept axis.
   template <class F>
   void each_rows(const reduction_space& s, const walker& of, walker& w, cursor* at, std::int64_t low, std::int64_t high,
@@ -77,7 +77,7 @@ struct block_source {
   }
 };
 
-/// Of what is read: a tensor as it lies, or an expression.
+/// The source for a tensor, in place, or for an expression.
 template <class T>
 block_source<T> blocks_of(const engine::row_source& x) {
   if (x.expression) return {x.expression, x.fill, false};

@@ -1,4 +1,4 @@
-// loops/factors.hpp: Cholesky, LU and QR factors and triangular solutions of one matrix of the host, in blocks.
+// loops/factors.hpp: Cholesky, LU and QR factors and triangular solutions of one matrix on the host, in blocks.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct part {
   std::int64_t rows = 0, columns = 0, stride = 0;
 
   T* operator[](std::int64_t i) const { return data + i * stride; }
-  /// Its rows from i and columns from j on.
+  /// The m rows from i, and the n columns from j.
   part at(std::int64_t i, std::int64_t j, std::int64_t m, std::int64_t n) const {
     return {data + i * stride + j, m, n, stride};
   }
@@ -48,7 +48,7 @@ SINTER_INLINE void subtract_rows(T* __restrict y, const T* x, const part<T>& b, 
   }
 }
 
-/// Rows [i, end) of c -= a·b. Pairs of rows share what is loaded of b.
+/// Rows [i, end) of c -= a·b. Pairs of rows share loads of b.
 template <class T>
 SINTER_INLINE void subtract_pairs(const part<T>& c, const part<T>& a, const part<T>& b, std::int64_t i,
                                   std::int64_t end) {
@@ -83,7 +83,7 @@ void subtract_here(const part<T>& c, const part<T>& a, const part<T>& b, std::in
   else subtract_pairs(c, a, b, i, end);
 }
 
-/// c -= a·b, on several threads unless this is one of them.
+/// c -= a·b, on several threads unless the caller already runs on one of several.
 template <class T>
 void subtract_product(const part<T>& c, const part<T>& a, const part<T>& b) {
   sinter::detail::parallel(c.rows, c.rows * c.columns * b.rows / 16,
@@ -101,7 +101,7 @@ T dot(const T* a, const T* b, std::int64_t n) {
   return (s[0] + s[1]) + (s[2] + s[3]);
 }
 
-/// x = a⁻¹·x for a triangle of few rows; N is its size, or 0: as given.
+/// x = a⁻¹·x for a triangle of few rows; N is its size, or 0 if it is not constant.
 template <class T, int N>
 SINTER_INLINE void solve_rows(const part<T>& a, const part<T>& x, bool lower, bool unit) {
   const std::int64_t n = N > 0 ? N : a.rows;
@@ -122,7 +122,7 @@ template <class T>
 SINTER_WIDE void solve_triangle_wide(const part<T>& a, const part<T>& x, bool lower, bool unit) {
   solve_rows<T, 0>(a, x, lower, unit);
 }
-/// The same beside many columns.
+/// x = a⁻¹·x with many columns of x.
 template <class T>
 void solve_triangle_of_block(const part<T>& a, const part<T>& x, bool lower, bool unit) {
   if (is_wide()) solve_triangle_wide(a, x, lower, unit);
@@ -150,7 +150,7 @@ void by_size(std::int64_t n, F&& f) {
   }
 }
 
-/// x = a⁻¹·x, where x holds the right side.
+/// Replaces the right side x by a⁻¹·x.
 template <class T>
 void triangular_solve(const part<T>& a, const part<T>& x, bool lower, bool unit) {
   const std::int64_t n = a.rows;
@@ -164,7 +164,7 @@ void triangular_solve(const part<T>& a, const part<T>& x, bool lower, bool unit)
   }
 }
 
-/// The factor of a few rows in place, where l has a's lower triangle; false when a is not positive definite.
+/// Factorises a few rows in place, where l has a's lower triangle; false if a is not positive definite.
 template <class T, int N = 0>
 bool factor_triangle(const part<T>& l) {
   const std::int64_t n = N > 0 ? N : l.rows;
@@ -183,7 +183,7 @@ bool factor_triangle(const part<T>& l) {
   return true;
 }
 
-/// The same of any size: a block of columns at a time, then what is to the right of it.
+/// Factorises any size: a block of columns at a time, then the part to its right.
 template <class T>
 bool factor_blocks(const part<T>& l, std::vector<T>& flipped) {
   const std::int64_t n = l.rows;
@@ -209,7 +209,7 @@ bool factor_blocks(const part<T>& l, std::vector<T>& flipped) {
   return true;
 }
 
-/// l with a zero upper triangle; NaN elsewhere when a is not positive definite.
+/// l with a zero upper triangle; NaN on and below the diagonal if a is not positive definite.
 template <class T>
 void cholesky(const part<const T>& a, const part<T>& l) {
   const std::int64_t n = a.rows;
@@ -229,7 +229,8 @@ void cholesky(const part<const T>& a, const part<T>& l) {
   for (std::int64_t i = 0; i < n; ++i) std::fill_n(l[i], i + 1, std::numeric_limits<T>::quiet_NaN());
 }
 
-/// Eliminates columns [first, last) of `a` below the diagonal, exchanging whole rows; N columns in all, or 0: as given.
+/// Eliminates columns [first, last) of `a` below the diagonal, and exchanges whole rows. N is the number of columns, or 0 if
+/// it is not constant.
 template <class T, int N = 0>
 SINTER_INLINE void eliminate(const part<T>& a, std::int64_t first, std::int64_t last, std::int64_t* rows,
                              std::int64_t* swaps) {
@@ -247,7 +248,7 @@ SINTER_INLINE void eliminate(const part<T>& a, std::int64_t first, std::int64_t 
     const T by = top[k];
     for (std::int64_t i = k + 1; i < m; ++i) {
       T* __restrict const row = a[i];
-      const T f = by == T(0) ? row[k] : row[k] / by;  // of a column of zeros
+      const T f = by == T(0) ? row[k] : row[k] / by;  // for a column of zeros
       row[k] = f;
 #pragma omp simd
       for (std::int64_t j = k + 1; j < last; ++j) row[j] -= f * top[j];
@@ -276,7 +277,7 @@ void lu(const part<T>& a, std::int64_t* rows, std::int64_t* swaps) {
   }
 }
 
-/// Makes column k below the diagonal a reflector v with v[k] = 1, which is left out; 2 / vᵀv reflects that column onto the
+/// Makes column k below the diagonal a reflector v with v[k] = 1, which is not stored. 2 / vᵀv reflects that column onto the
 /// returned number. A column of zeros gives the reflector of its first element.
 template <class T>
 T make_reflector(const part<T>& a, std::int64_t k) {
@@ -296,7 +297,7 @@ T make_reflector(const part<T>& a, std::int64_t k) {
   return to;
 }
 
-/// Applies reflector k of v to the columns of x from `first` on; `w` has room for as many.
+/// Applies reflector k of v to the columns of x from `first` on; `w` has room for one number per column.
 template <class T>
 SINTER_INLINE void reflect_rows(const part<T>& v, std::int64_t k, const part<T>& x, std::int64_t first,
                                 T* __restrict w) {
@@ -329,7 +330,7 @@ void reflect(const part<T>& v, std::int64_t k, const part<T>& x, std::int64_t fi
   else reflect_rows(v, k, x, first, w);
 }
 
-/// Turns rows of r, and columns of q with them, so that r's diagonal is not negative.
+/// Negates rows of r, and the columns of q, so that r's diagonal is not negative.
 template <class T>
 void turn_signs(const part<T>& q, const part<T>& r) {
   for (std::int64_t k = 0; k < r.rows; ++k) {
@@ -339,7 +340,7 @@ void turn_signs(const part<T>& q, const part<T>& r) {
   }
 }
 
-/// q, m × n, and r, n × n, of a by Householder's reflectors.
+/// q, m × n, and r, n × n, of a, by Householder reflectors.
 template <class T>
 void qr(const part<const T>& a, const part<T>& q, const part<T>& r) {
   const std::int64_t m = a.rows, n = a.columns;

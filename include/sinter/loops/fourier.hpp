@@ -1,4 +1,4 @@
-// loops/fourier.hpp: Fourier transforms of rows of the host: mixed radices, chirps for large primes, long rows as matrices.
+// loops/fourier.hpp: Fourier transforms of rows on the host: mixed radices, chirps for large primes, long rows as matrices.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,8 @@
 
 namespace sinter::engine::fourier_loops {
 
-/// Rows of complex numbers to be transformed. An inverse is a forward one with parts exchanged on both sides: `swap` is 1.
+/// Rows of complex numbers to transform. An inverse transform is a forward one with the parts exchanged on both sides: `swap`
+/// is 1.
 template <class T>
 struct task {
   const T* in = nullptr;
@@ -51,19 +52,20 @@ struct planes {
   planes swapped() const { return {im, re}; }
 };
 
-/// Rows that are transformed together.
+/// The number of rows that are transformed together.
 inline constexpr std::int64_t most_lanes = 8;
-/// The largest factor that a pass takes; a row of a larger one is convolved with a chirp.
+/// The largest factor of a pass; a row with a larger prime factor is convolved with a chirp.
 inline constexpr std::int64_t largest_radix = 13;
-/// From so many elements on a row is a matrix whose columns and rows are transformed.
+/// The length from which a row is a matrix whose columns and rows are transformed.
 inline constexpr std::int64_t long_row = 1 << 15;
 
-/// One pass: sums of `radix` elements m apart, whose results are turned. `stride` elements are alike; Stockham's order.
+/// One pass: sums of `radix` elements at distance m, multiplied by twiddle factors. `stride` consecutive elements are treated
+/// alike, in Stockham's order.
 template <class T>
 struct stage {
   std::int64_t radix = 0, m = 0;
   std::vector<T> turns;  ///< [m][radix - 1] of exp(-2πi·pj / (radix·m))
-  std::vector<T> roots;  ///< of unity, of a radix without a formula of its own
+  std::vector<T> roots;  ///< of unity, for a radix without its own formula
 };
 
 template <class T>
@@ -164,7 +166,7 @@ SINTER_INLINE void pass_5(const stage<T>& g, const planes<T>& x, const planes<T>
   }
 }
 
-/// By the definition.
+/// A pass of any radix, by the definition.
 template <class T>
 SINTER_INLINE void pass_any(const stage<T>& g, const planes<T>& x, const planes<T>& y, std::int64_t s) {
   const std::int64_t r = g.radix, step = s * g.m;
@@ -224,7 +226,7 @@ void pass_narrow(const stage<T>& g, const planes<T>& x, const planes<T>& y, std:
   pass(g, x, y, s);
 }
 
-/// x[q] *= w for `count` numbers, each of `lanes` lanes.
+/// x[q] *= w for `count` numbers, each with `lanes` lanes.
 template <class T>
 void multiply(const planes<T>& x, const std::vector<T>& w, std::int64_t count, std::int64_t lanes) {
   for (std::int64_t i = 0; i < count; ++i) {
@@ -240,22 +242,22 @@ void multiply(const planes<T>& x, const std::vector<T>& w, std::int64_t count, s
   }
 }
 
-/// How rows of one length are transformed.
+/// The method of transforming rows of one length.
 template <class T>
 struct plan {
   std::int64_t n = 0;
   std::vector<stage<T>> stages;
-  /// Of a large prime factor: a chirp of n, the spectrum of its conjugate, and how rows of that many elements are transformed.
+  /// For a large prime factor: a chirp of n, the spectrum of its conjugate, and the plan for rows of that length.
   std::shared_ptr<const plan> convolved;
   std::vector<T> chirp, spectrum;
-  /// Of a long row as a matrix [columns->n][rows->n]: what its elements are turned by between the two.
+  /// For a long row as a matrix [columns->n][rows->n]: the factors of its elements between the two transforms.
   std::shared_ptr<const plan> columns, rows;
   std::vector<T> turns;
 
-  /// Elements that a row needs in a buffer.
+  /// The number of a row's elements in a buffer.
   std::int64_t room() const { return convolved ? convolved->n : n; }
 
-  /// The transform of [n][lanes] in x; z has as much room. In one of the two.
+  /// The transform of [n][lanes] in x; z has the same size. The result is in one of them.
   planes<T> run(planes<T> x, planes<T> z, std::int64_t lanes) const {
     if (convolved) return convolve(x, z, lanes);
     std::int64_t s = lanes;
@@ -300,7 +302,7 @@ void add_root(std::vector<T>& to, std::int64_t k, std::int64_t n) {
   to.push_back(static_cast<T>(s));
 }
 
-/// The factors of n by passes, fours first; one that no pass takes last.
+/// The factors of n for passes, fours first; a factor without a pass comes last.
 inline std::vector<std::int64_t> radices_of(std::int64_t n) {
   std::vector<std::int64_t> out;
   for (const std::int64_t r : {4, 2, 3, 5, 7, 11, 13})
@@ -338,7 +340,7 @@ void add_chirp(plan<T>& out) {
     return static_cast<std::int64_t>(static_cast<wide>(k) * static_cast<wide>(k) % static_cast<wide>(2 * n));
   };
   for (std::int64_t k = 0; k < n; ++k) add_root(out.chirp, square(k), 2 * n);
-  // In double, so that what is kept is rounded once.
+  // In double, so that the kept numbers round only once.
   const auto exact = make_plan<double>(m, false);
   std::vector<double> room(static_cast<std::size_t>(4 * m));
   const planes<double> x{room.data(), room.data() + m}, z{room.data() + 2 * m, room.data() + 3 * m};
@@ -355,7 +357,7 @@ void add_chirp(plan<T>& out) {
   }
 }
 
-/// The factor of n nearest below its root, or 1.
+/// The largest factor of n that is at most its root, or 1.
 inline std::int64_t side_of(std::int64_t n) {
   auto side = static_cast<std::int64_t>(std::sqrt(static_cast<double>(n)));
   while (side > 1 && (n % side != 0 || side * side > n)) --side;
@@ -381,7 +383,7 @@ plan_pointer<T> make_plan(std::int64_t n, bool as_matrix) {
   return out;
 }
 
-/// The plan of a length, kept for the next call.
+/// The plan for a length, kept for the next call.
 template <class T>
 plan_pointer<T> find_plan(std::int64_t n, bool as_matrix) {
   static std::mutex lock;
@@ -397,7 +399,7 @@ plan_pointer<T> find_plan(std::int64_t n, bool as_matrix) {
   return made;
 }
 
-/// Room of this thread's; `Which` tells those apart that are in use together.
+/// Work memory of this thread; `Which` distinguishes buffers that are used together.
 template <class T, int Which = 0>
 class scratch {
  public:
@@ -417,14 +419,14 @@ class scratch {
   std::vector<T>& own_;
 };
 
-/// Two buffers of a plan for so many lanes.
+/// Two buffers of a plan for this number of lanes.
 template <class T>
 struct buffers {
   planes<T> x, z;
   buffers(T* room, std::int64_t size) : x{room, room + size}, z{room + 2 * size, room + 3 * size} {}
 };
 
-/// Rows [first, first + lanes) by passes.
+/// Transforms rows [first, first + lanes) by passes.
 template <class T>
 void transform_lanes(const plan<T>& how, const task<T>& what, std::int64_t first, std::int64_t lanes) {
   const std::int64_t n = how.n;
@@ -447,7 +449,7 @@ void transform_lanes(const plan<T>& how, const task<T>& what, std::int64_t first
   }
 }
 
-/// Columns [first, first + lanes) of a row as a matrix, turned, to `work`.
+/// Transforms columns [first, first + lanes) of a row as a matrix into `work`, with their factors.
 template <class T>
 void transform_columns(const plan<T>& how, const task<T>& what, const T* in, T* work, std::int64_t first,
                        std::int64_t lanes) {
@@ -473,7 +475,7 @@ void transform_columns(const plan<T>& how, const task<T>& what, const T* in, T* 
   }
 }
 
-/// Rows [first, first + lanes) of that matrix, to columns of the result.
+/// Transforms rows [first, first + lanes) of that matrix into columns of the result.
 template <class T>
 void transform_sides(const plan<T>& how, const task<T>& what, const T* work, T* out, std::int64_t first,
                      std::int64_t lanes) {
@@ -497,7 +499,7 @@ void transform_sides(const plan<T>& how, const task<T>& what, const T* work, T* 
   }
 }
 
-/// f(first, lanes) for groups of at most most_lanes of n, on several threads.
+/// f(first, lanes) for groups of at most most_lanes among n, on several threads.
 template <class F>
 void by_lanes(std::int64_t n, std::int64_t work, F&& f) {
   const std::int64_t groups = (n + most_lanes - 1) / most_lanes;
@@ -529,7 +531,7 @@ void transform(const task<T>& what) {
   }
 }
 
-/// By the definition for a prime length, else by its smallest factor. x has `step` numbers from one to the next.
+/// By the definition for a prime length, else by the smallest factor. The numbers of x are `step` apart.
 inline void plain_row(const double* x, std::int64_t step, double* y, std::int64_t n) {
   std::int64_t r = 2;
   while (r * r <= n && n % r != 0) ++r;

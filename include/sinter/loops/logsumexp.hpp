@@ -1,4 +1,4 @@
-// loops/logsumexp.hpp: the logarithm of the sum of a pointwise expression's exponentials as one fused loop.
+// loops/logsumexp.hpp: the logarithm of the sum of a pointwise expression's exponentials, as one fused loop.
 #pragma once
 
 #include <algorithm>
@@ -9,14 +9,14 @@
 
 namespace sinter::detail {
 
-/// exp(d) of d that is not above 0, to be added up; what is too small to count is taken where exp is fast.
+/// exp(d) for d <= 0, for a sum; numbers too small to count are replaced by ones where exp is fast.
 template <class T>
 SINTER_INLINE simd::vec<T> exp_below(simd::vec<T> d) {
   const simd::vec<T> least(static_cast<T>(sizeof(T) == 4 ? -87 : -708));
   return simd::exp(simd::select(simd::greater(d, least), d, least));
 }
 
-/// exp(d) of d that is not above 0; what is 0, as a mask's -inf is, is taken where exp is fast.
+/// exp(d) for d <= 0; results of 0, as for a mask's -inf, are computed where exp is fast.
 template <class T>
 SINTER_INLINE simd::vec<T> exp_of_difference(simd::vec<T> d) {
   const simd::vec<T> zero(T(0));
@@ -24,7 +24,7 @@ SINTER_INLINE simd::vec<T> exp_of_difference(simd::vec<T> d) {
   return simd::select(none, zero, simd::exp(simd::select(none, zero, d)));
 }
 
-/// The sum of exp(x - shift) over n elements, which become y if Store.
+/// The sum of exp(x - shift) over n elements; with Store, y receives them.
 template <bool Store, class T, class Set = simd::instruction_set>
 double sum_exp(const T* x, std::int64_t n, T shift, [[maybe_unused]] T* y) {
   using vector = simd::vec<T>;
@@ -57,7 +57,7 @@ double sum_exp(const T* x, std::int64_t n, T shift, [[maybe_unused]] T* y) {
   return sum;
 }
 
-/// The same for each of n columns of some rows, which are `stride` apart, added to `sum`.
+/// The same for each of n columns of some rows, which are `stride` apart; adds to `sum`.
 template <class T, class Set = simd::instruction_set>
 void sum_exp_columns(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t n, const T* shift, double* sum) {
   using vector = simd::vec<T>;
@@ -75,7 +75,7 @@ void sum_exp_columns(const T* x, std::int64_t rows, std::int64_t stride, std::in
     for (std::int64_t r = 0; r < rows; ++r) sum[j] += vocabulary::exp(x[r * stride + j] - shift[j]);
 }
 
-/// The sum of exponentials relative to their maximum; it means something where that is finite.
+/// The sum of exponentials relative to their maximum; valid only for a finite maximum.
 template <class T>
 struct exp_total {
   T max = -std::numeric_limits<T>::infinity();
@@ -106,7 +106,7 @@ void add_exp_rows(const T* x, std::int64_t rows, std::int64_t stride, std::int64
     if (vocabulary::isfinite(totals[j].max)) totals[j].sum += sum[j];
 }
 
-/// log(sum(exp(x))) of f32 or f64; the maximum where that is not finite.
+/// log(sum(exp(x))) of f32 or f64; the maximum if it is not finite.
 template <class T, class Set = simd::instruction_set>
 struct logsumexp_reduction : block_source<T> {
   using Total = exp_total<T>;

@@ -8,16 +8,16 @@
 
 namespace sinter::detail {
 
-/// What is known of some numbers: how many, their mean, and the sum of the squares of what is left without it.
+/// The moments of some numbers: their count, mean, and sum of squared differences from the mean.
 struct moments {
   double count = 0, mean = 0, squares = 0;
 
   moments() = default;
-  /// Of numbers whose differences from `shift` sum to `sum`, and the squares of these to `square`.
+  /// From n numbers whose differences from `shift` have the sum `sum`, and squares with the sum `square`.
   moments(double n, double shift, double sum, double square)
       : count(n), mean(shift + sum / n), squares(square - sum * sum / n) {
-    if (squares < 0) squares = 0;  // what rounding leaves of equal numbers
-    if (vocabulary::isinf(square) && vocabulary::isfinite(sum)) squares = square;  // not less what is infinite, too
+    if (squares < 0) squares = 0;                                                  // rounding errors for equal numbers
+    if (vocabulary::isinf(square) && vocabulary::isfinite(sum)) squares = square;  // infinite squares stay infinite
   }
 };
 
@@ -45,7 +45,7 @@ struct vector_sums {
   }
 };
 
-/// Adds up x - shift and its squares, over n elements.
+/// Sums x - shift and its squares over n elements.
 template <class T, class Set = simd::instruction_set>
 void add_shifted(const T* x, std::int64_t n, T shift, double& sum, double& square) {
   using vector = simd::vec<T>;
@@ -76,8 +76,7 @@ void add_shifted(const T* x, std::int64_t n, T shift, double& sum, double& squar
   square += b;
 }
 
-/// Of which this is f32's sum of squares: as they are in f64, where it has met one that is infinite, or may have lost digits of
-/// subnormal ones.
+/// Whether an f32 sum of squares must be computed in f64: it became infinite, or may have lost digits of subnormal squares.
 inline bool lost(double squares) { return squares < 0x1p-100 || vocabulary::isinf(squares); }
 template <class T>
 double squares_again(const T* x, std::int64_t n, std::int64_t step, T shift) {
@@ -90,14 +89,14 @@ double squares_again(const T* x, std::int64_t n, std::int64_t step, T shift) {
   for (const double s : sum) total += s;
   return total;
 }
-/// A sum that its dtype does not hold: of x - shift, each multiplied by `by`.
+/// The sum of (x - shift) · by in f64, for sums beyond the range of the dtype.
 template <class T>
 double sum_again(const T* x, std::int64_t n, T shift, double by) {
   double sum = 0;
   for (std::int64_t i = 0; i < n; ++i) sum += (static_cast<double>(x[i]) - static_cast<double>(shift)) * by;
   return sum;
 }
-/// As add_shifted, whatever the magnitudes.
+/// Like add_shifted, for any magnitudes.
 template <class T, class Set = simd::instruction_set>
 void add_all_shifted(const T* x, std::int64_t n, T shift, double& sum, double& square) {
   double some = 0, part = 0;
@@ -129,8 +128,8 @@ void add_shifted_columns(const T* x, std::int64_t rows, std::int64_t n, const T*
     }
 }
 
-/// Variances of f32 or f64. Each chunk is taken relative to the mean of its first elements, so that no digits are lost to
-/// a mean far from 0.
+/// Variances of f32 or f64. Each chunk is relative to the mean of its first elements, so that a mean far from 0 loses no
+/// digits.
 template <class T, class Set = simd::instruction_set>
 struct variance_reduction : block_source<T> {
   using Total = moments;
@@ -185,7 +184,7 @@ struct variance_reduction : block_source<T> {
   }
 };
 
-/// 2-norms of f32 or f64; the squares' sum is an f64.
+/// 2-norms of f32 or f64; the sum of squares is an f64.
 template <class T, class Set = simd::instruction_set>
 struct norm_reduction : block_source<T> {
   using Total = double;

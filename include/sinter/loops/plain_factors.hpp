@@ -1,4 +1,4 @@
-// loops/plain_factors.hpp: factorisations by the textbook's formulas, which the fast ones are compared with.
+// loops/plain_factors.hpp: factorisations by textbook formulas, for comparison with the fast ones.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace sinter::engine::factors::plain {
 
-/// By rows: each element from those before it.
+/// By rows: each element from earlier ones.
 template <class T>
 void cholesky(const part<const T>& a, const part<T>& l) {
   const std::int64_t n = a.rows;
@@ -27,7 +27,7 @@ void cholesky(const part<const T>& a, const part<T>& l) {
   for (std::int64_t i = 0; !positive && i < n; ++i) std::fill_n(l[i], i + 1, std::numeric_limits<T>::quiet_NaN());
 }
 
-/// Column by column of the right side.
+/// Each column of the right side in turn.
 template <class T>
 void triangular_solve(const part<T>& a, const part<T>& x, bool lower, bool unit) {
   const std::int64_t n = a.rows;
@@ -40,7 +40,7 @@ void triangular_solve(const part<T>& a, const part<T>& x, bool lower, bool unit)
     }
 }
 
-/// Crout's: each element of both factors from those before it, column by column.
+/// Crout's method: each element of both factors from earlier ones, column by column.
 template <class T>
 void lu(const part<T>& a, std::int64_t* rows, std::int64_t* swaps) {
   const std::int64_t m = a.rows, n = a.columns;
@@ -60,7 +60,7 @@ void lu(const part<T>& a, std::int64_t* rows, std::int64_t* swaps) {
   }
 }
 
-/// Rotations of pairs of rows by Givens: the products in q.
+/// Givens rotations of pairs of rows, whose product is in q.
 template <class T>
 void qr(const part<const T>& a, const part<T>& q, const part<T>& r) {
   const std::int64_t m = a.rows, n = a.columns;
@@ -89,7 +89,7 @@ void qr(const part<const T>& a, const part<T>& q, const part<T>& r) {
   turn_signs(q, r);
 }
 
-/// Turns axes p and q of a symmetric matrix so that its element there is 0, and rows p and q of z.
+/// Rotates axes p and q of a symmetric matrix so that its element there becomes 0, and rows p and q of z.
 template <class T>
 void turn_axes(const part<T>& a, const part<T>& z, std::int64_t p, std::int64_t q) {
   if (a[p][q] == T(0)) return;
@@ -138,7 +138,7 @@ void eigh(const part<const T>& a, const part<T>& v, T* values) {
   give_spectrum(d, z, v, values);
 }
 
-/// From the eigenvectors of (0, a; aᵀ, 0): of a singular value's one half is u, the other v.
+/// By the eigenvectors of (0, a; aᵀ, 0): of the vector of a singular value, one half is u, the other v.
 template <class T>
 void svd(const part<const T>& a, const part<T>& u, T* s, const part<T>& v) {
   const std::int64_t m = a.rows, n = a.columns, both = m + n;

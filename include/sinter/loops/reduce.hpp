@@ -1,4 +1,4 @@
-// loops/reduce.hpp: reductions as loops over chunks of a space, whatever is read.
+// loops/reduce.hpp: reductions as loops over chunks of a space, for any source.
 #pragma once
 
 #include <algorithm>
@@ -11,13 +11,13 @@
 
 namespace sinter::detail {
 
-/// Combines two values as row C of ops.def does.
+/// Combines two values like row C of ops.def.
 template <ir::op C, class T>
 SINTER_INLINE T combine(T a, T b) {
   return vocabulary::apply_row<C, T>(a, b);
 }
 
-/// What C of nothing is.
+/// The identity of C.
 template <ir::op C, class T>
 constexpr T identity_of() {
   constexpr ir::scalar s = ir::combiner_identity(C, dtype_of<T>);
@@ -25,15 +25,15 @@ constexpr T identity_of() {
   else return static_cast<T>(s.i);
 }
 
-/// Elements that are combined in the expression's own type; longer runs of sums and products continue in f64, which
-/// keeps the error of an f32 sum independent of its length.
+/// The number of elements that are combined in the expression's own type. Longer runs of sums and products continue in f64,
+/// so that the error of an f32 sum does not depend on its length.
 inline constexpr std::int64_t reduce_block = 1024;
-/// Elements reduced by one thread at a time; fixed, so that results do not depend on the number of threads.
+/// The number of elements that one thread reduces at a time; fixed, so that results do not depend on the number of threads.
 inline constexpr std::int64_t reduce_chunk = 1 << 15;
-/// Neighbouring results that are accumulated together when the innermost axis is kept.
+/// The number of adjacent results that are accumulated together when the innermost axis is kept.
 inline constexpr std::int64_t reduce_columns = 256;
 
-/// Rows of at most so many elements are reduced step by step, many rows at a time.
+/// Rows of at most this many elements are reduced step by step, many rows at a time.
 inline constexpr std::int64_t short_row = 16;
 
 template <ir::op C, class T>
@@ -59,8 +59,8 @@ struct wide_sum {
   }
 };
 
-/// C over the whole groups of four vectors of [begin, end), behind which begin is left; v(i) has the elements from i on, R as
-/// they are stored. Of an f32 sum four vectors are added before they become f64: a mean is off by no more than two roundings.
+/// C over the whole groups of four vectors of [begin, end); begin is then after them. v(i) is the elements from i on, stored
+/// as R. For an f32 sum four vectors are added before they become f64, so a mean is off by at most two roundings.
 template <ir::op C, class T, class R, class V>
 SINTER_INLINE total_type<C, T> reduce_vectors(const V& v, std::int64_t& begin, std::int64_t end) {
   using Total = total_type<C, T>;
@@ -99,7 +99,7 @@ total_type<C, compute_type<T>> reduce_elements(const T* x, std::int64_t n) {
   return total;
 }
 
-/// C of totals and as many elements.
+/// Combines totals by C with as many elements.
 template <ir::op C, class T, class Set = simd::instruction_set>
 void combine_elements(const T* x, std::int64_t n, T* totals) {
   using vector = simd::vec<T>;
@@ -109,7 +109,7 @@ void combine_elements(const T* x, std::int64_t n, T* totals) {
   for (; i < n; ++i) totals[i] = combine<C, T>(totals[i], x[i]);
 }
 
-/// A reduction's axes: kept ones at [0, kept), reduced ones at [first, last), with neighbours merged.
+/// A reduction's axes: kept ones at [0, kept), reduced ones at [first, last), with merged neighbours.
 struct reduction_space {
   leaf* leaves;
   int count;
@@ -123,8 +123,8 @@ struct reduction_space {
                              int axis_count);
 };
 
-/// Writes every result of a space that has some: r.over_rows and r.over_columns give the totals of a chunk, which are merged.
-/// They are given walkers of the kept axes, in place, and of the reduced ones, to seek.
+/// Writes every result of a space that has some. r.over_rows and r.over_columns return the totals of a chunk, which are
+/// merged. They receive walkers of the kept axes, in place, and of the reduced axes, to seek.
 template <class Reduction, class Out>
 void run_reduction(const Reduction& r, const reduction_space& s, Out* out) {
   using Total = typename Reduction::Total;
@@ -169,7 +169,7 @@ void run_reduction(const Reduction& r, const reduction_space& s, Out* out) {
 
 }  // namespace sinter::detail
 
-// Header-only: whoever sees the declarations has the definitions as well.
+// Header-only builds include the definitions with the declarations.
 #if !defined(SINTER_COMPILED)
 #include "reduce_rules.hpp"
 #endif

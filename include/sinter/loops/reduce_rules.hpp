@@ -24,7 +24,7 @@ SINTER_API reduction_space::reduction_space(leaf* bound, int leaf_count, const s
   }
   int innermost = rank - 1;
   while (innermost > 0 && extents[innermost] == 1) --innermost;
-  // Of short rows, too, one step of each is taken after the other.
+  // Short rows, too, are reduced step by step across rows.
   columns = (innermost >= 0 && !is_reduced(innermost)) || reduced <= short_row;
   kept = collapse(extent, 0, first, leaves, count);
   last = first + collapse(extent, first, to, leaves, count);

@@ -1,4 +1,4 @@
-// loops/row_maps.hpp: softmax and norms of one row, of neighbouring columns, and of many short rows beside one another.
+// loops/row_maps.hpp: softmax and norms of one row, of adjacent columns, and of many short rows side by side.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,7 @@ SINTER_INLINE void map_elements(T* y, std::int64_t n, const F& f, const X*... x)
   if (i < n) store_some(f(load_some(x + i, n - i)...), y + i, n - i);
 }
 
-/// f(part of a row, its length) in f64, added up.
+/// The sum in f64 of f(part of a row, its length).
 template <class T, class F>
 SINTER_INLINE double sum_parts(const T* y, std::int64_t n, const F& f) {
   double sum = 0;
@@ -41,7 +41,7 @@ SINTER_INLINE double sum_parts(const T* y, std::int64_t n, const F& f) {
   return sum;
 }
 
-/// softmax of a row, or its logarithm: x may be y.
+/// softmax of a row, or its logarithm; x may be y.
 template <class T, class Set = simd::instruction_set>
 void softmax_row(const T* x, T* y, std::int64_t n, bool logarithm) {
   using vector = simd::vec<T>;
@@ -64,7 +64,7 @@ void softmax_row(const T* x, T* y, std::int64_t n, bool logarithm) {
   }
 }
 
-/// The same of n columns of some rows that are `stride` apart, in place; their totals are known.
+/// The same for n columns of some rows that are `stride` apart, in place; their totals are known.
 template <class T, class Set = simd::instruction_set>
 void softmax_columns(T* y, std::int64_t rows, std::int64_t stride, std::int64_t n, const exp_total<T>* totals,
                      bool logarithm) {
@@ -110,8 +110,8 @@ SINTER_INLINE void scale_row(const T* x, T* y, std::int64_t n, const By& by, con
   }
 }
 
-/// layer_norm of a row, about a mean, or rms_norm; x may be y. by(begin, end, to) gives what elements [begin, end), a block at
-/// most, are multiplied by and what is added, as scale_elements takes them.
+/// layer_norm of a row, with a mean, or rms_norm; x may be y. by(begin, end, to) sets the factors and addends of elements
+/// [begin, end), at most a block, for scale_elements.
 template <class T, class By, class Set = simd::instruction_set>
 void norm_row(const T* x, T* y, std::int64_t n, bool centred, double eps, const By& by) {
   using vector = simd::vec<T>;
@@ -128,15 +128,15 @@ void norm_row(const T* x, T* y, std::int64_t n, bool centred, double eps, const 
     const vector r(static_cast<T>(1 / std::sqrt(square / count + eps)));
     return scale_row(x, y, n, by, [&](vector v) { return v * r; });
   }
-  const moments m(count, 0, sum, square);  // the mean's rounding is left in the sum
+  const moments m(count, 0, sum, square);  // the mean's rounding error remains in the sum
   const vector shift(mean), rest(static_cast<T>(m.mean)), r(static_cast<T>(1 / std::sqrt(m.squares / count + eps)));
   scale_row(x, y, n, by, [&](vector v) { return (v - shift - rest) * r; });
 }
 
-/// Short rows that are computed beside one another: elements of a row lie so far apart.
+/// The number of short rows that are computed side by side: a row's elements are that far apart.
 inline constexpr std::int64_t lane_rows = 64;
 
-/// softmax of `rows` short rows of n elements, or its logarithm, in place. What is behind the rows is written over.
+/// softmax of `rows` short rows of n elements, or its logarithm, in place. Overwrites the memory after the rows.
 template <class T, class Set = simd::instruction_set>
 void softmax_lanes(T* y, std::int64_t n, std::int64_t rows, bool logarithm) {
   using vector = simd::vec<T>;
@@ -158,7 +158,7 @@ void softmax_lanes(T* y, std::int64_t n, std::int64_t rows, bool logarithm) {
   }
 }
 
-/// v = 1 / sqrt(v + eps) in f64 of a multiple of lanes.
+/// v = 1 / sqrt(v + eps) in f64, for a multiple of the lanes.
 template <class T, class Set = simd::instruction_set>
 SINTER_INLINE void inverse_roots(T* v, std::int64_t n, double eps) {
   using vector = simd::vec<double>;
@@ -170,7 +170,7 @@ SINTER_INLINE void inverse_roots(T* v, std::int64_t n, double eps) {
   for (std::int64_t j = 0; j < n; ++j) v[j] = static_cast<T>(wide[j]);
 }
 
-/// What short rows are multiplied by, or what is added: one row, or one for each, which are laid out as the rows are.
+/// The factors or addends of short rows: one row for all, or one for each, with the rows' layout.
 template <class T>
 struct lane_scale {
   const T* at = nullptr;
@@ -181,13 +181,13 @@ struct lane_scale {
   }
 };
 
-/// layer_norm or rms_norm of short rows in place, as softmax_lanes; `by` has what they are multiplied by and what is added.
+/// layer_norm or rms_norm of short rows in place, like softmax_lanes; `by` has the factors and the addends.
 template <class T, class Set = simd::instruction_set>
 void norm_lanes(T* y, std::int64_t n, std::int64_t rows, bool centred, double eps, const lane_scale<T>* by) {
   using vector = simd::vec<T>;
   constexpr int width = vector::width;
   const vector share(static_cast<T>(1 / static_cast<double>(n))), zero(T(0));
-  // An eps hides what subnormal squares have lost.
+  // An eps hides the lost digits of subnormal squares.
   const vector least(eps < 1e-25 ? T(0x1p-100) : T(0));
   bool again = false;
   T rest[lane_rows], root[lane_rows];
@@ -201,7 +201,7 @@ void norm_lanes(T* y, std::int64_t n, std::int64_t rows, bool centred, double ep
       sum = sum + d;
       square = square + d * d;
     }
-    // The mean's rounding is left in the sum; squares that are infinite stay so.
+    // The mean's rounding error remains in the sum; infinite squares stay infinite.
     const vector left = centred ? sum * share : zero;
     const auto whole = simd::isfinite(square) | simd::bit_not(simd::isfinite(sum));
     const vector squares = centred ? square - simd::select(whole, sum * left, zero) : square;
@@ -229,7 +229,7 @@ void norm_lanes(T* y, std::int64_t n, std::int64_t rows, bool centred, double ep
   }
 }
 
-/// The rows of N elements of `from` as columns that are lane_rows long, or such columns as rows. N = 0: n is no constant.
+/// Transposes the rows of N elements of `from` to columns of length lane_rows, or back. N = 0: n is not constant.
 template <int N, class T>
 SINTER_INLINE void transpose_lanes(const T* from, T* to, std::int64_t n, std::int64_t rows, bool back) {
   if (N != 0) n = N;

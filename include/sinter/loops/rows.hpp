@@ -1,4 +1,4 @@
-// loops/rows.hpp: what engine/rows.hpp declares: row functions of tensors and expressions of the host; compiled once.
+// loops/rows.hpp: the definitions for engine/rows.hpp: row functions of tensors and expressions on the host; compiled once.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace sinter::detail {
 
-/// How many leaves a source reads.
+/// The number of leaves that a source reads.
 inline int leaf_number(const engine::row_source& x) {
   return static_cast<int>(
       std::count_if(x.operands.begin(), x.operands.end(), [](const engine::operand& o) { return !o.is_number(); }));
@@ -23,18 +23,18 @@ inline void bind_leaves(const engine::row_source& x, int rank, leaf* out) {
   bind_leaves({const_cast<engine::operand*>(x.operands.data()), static_cast<int>(x.operands.size())}, rank, out);
 }
 
-/// Whether leaves move along the last axis alone.
+/// Whether leaves vary only along the last axis.
 inline bool moves_along_rows(const leaf* leaves, int count, int rank) {
   for (int k = 0; k < count; ++k)
     if (std::any_of(leaves[k].stride, leaves[k].stride + rank - 1, [](std::int64_t s) { return s != 0; })) return false;
   return true;
 }
 
-/// Short rows of one source, some at a time.
+/// Reads short rows of one source, several at a time.
 template <class T>
 class short_row_reader {
  public:
-  /// Of the leaves from `own` on, which walk s; reads from row `first` on.
+  /// For the leaves from `own` on, which walk s; reads from row `first` on.
   short_row_reader(const block_source<T>& source, const space& s, const leaf* own, int count, std::int64_t first)
       : source_(source),
         s_(s),
@@ -51,7 +51,7 @@ class short_row_reader {
       at_[k] = {one[k].data, one[k].base, flat.rank > 0 ? one[k].stride[0] : 0};
   }
 
-  /// The elements of the next rows, [low, low + rows), as neighbours: where they lie, or in `block`.
+  /// The elements of the next rows, [low, low + rows), contiguous: in place, or in `block`.
   const T* next(std::int64_t low, std::int64_t rows, T* block) {
     if (is_flat_ && source_.is_tensor && at_[0].step == sizeof(T))
       return reinterpret_cast<const T*>(at_[0].data) + low * n_;
@@ -74,7 +74,7 @@ class short_row_reader {
   bool is_flat_;  ///< all elements are one row
 };
 
-/// map_rows over rows of T. Leaves are those of the result, of x, and of what scales it.
+/// map_rows over rows of T. Leaves belong to the result, to x, and to the scales.
 template <class T, class Set = simd::instruction_set>
 class row_mapping {
  public:
@@ -111,7 +111,7 @@ class row_mapping {
   }
 
  private:
-  /// So many short rows are not worth being laid beside one another.
+  /// Fewer short rows are not worth placing side by side.
   static constexpr std::int64_t few_rows = (simd::vec<T>::width + 3) / 4;
 
   static std::size_t bound_index(int i) { return static_cast<std::size_t>(i); }
@@ -122,7 +122,7 @@ class row_mapping {
   }
   static T* to(const cursor& c) { return const_cast<T*>(reinterpret_cast<const T*>(c.data)); }
 
-  /// The row that all rows are scaled by, if it is one: where it lies, or computed.
+  /// Sets the scale of all rows, if it is the same: in place, or computed.
   void fix_row(int b) {
     const leaf* const own = leaves_.data() + first_[b];
     const int count = first_[b + 1] - first_[b], last = s_.rank - 1;
@@ -143,7 +143,7 @@ class row_mapping {
   bool logarithm() const { return f_ == engine::row_map::log_softmax; }
   bool centred() const { return f_ == engine::row_map::layer_norm; }
 
-  /// A row of x where it lies, or computed into the result's.
+  /// A row of x in place, or computed into the result's.
   const T* read_row(const cursor* at, std::int64_t n) const {
     if (x_.is_tensor && at[1].step == sizeof(T)) return reinterpret_cast<const T*>(at[1].data);
     x_.fill(x_.expression, at + 1, 0, n, to(at[0]));
@@ -188,7 +188,7 @@ class row_mapping {
     softmax_columns(y, p.rows, stride, n, totals, w.logarithm());
   }
 
-  /// Rows of neighbours as columns that are lane_rows long; the last vector's other lanes are 0.
+  /// Transposes adjacent rows to columns of length lane_rows; the last vector's other lanes are 0.
   static void to_lanes(const T* from, T* y, std::int64_t n, std::int64_t rows) {
     constexpr std::int64_t width = simd::vec<T>::width;
     const std::int64_t end = (rows + width - 1) / width * width;
@@ -226,14 +226,14 @@ class row_mapping {
   T* out_;
   block_source<T> x_, by_[2] = {};
   int by_count_;
-  int first_[3] = {};  ///< the first leaf of what scales, and the end
+  int first_[3] = {};  ///< the first leaf of each scale, and the end
   space s_;
   leaf_list leaves_;
   const T* fixed_[2] = {};
   std::vector<T> computed_[2];
 };
 
-/// The parts of logsumexp, apart: where the logits are large and alike, their sum has lost the logarithm.
+/// logsumexp in two parts: for large and similar logits, their sum would lose the logarithm.
 template <class T, class Set = simd::instruction_set>
 struct exp_totals : logsumexp_reduction<T> {
   using Total = exp_total<T>;

@@ -1,4 +1,4 @@
-// loops/simd.hpp: the prelude of xsimd batches: what the value texts of ops.def mean for vectors of one lane type.
+// loops/simd.hpp: the prelude for xsimd batches: the meaning of ops.def's value texts for vectors of one lane type.
 #pragma once
 
 #include <cstring>
@@ -11,7 +11,7 @@
 
 namespace sinter::detail {
 
-/// One name for each of the lane types that differ in spelling only.
+/// One name for lane types that differ only in spelling.
 template <class T>
 struct lane_of {
   using type = T;
@@ -27,11 +27,12 @@ using lane = typename lane_of<T>::type;
 
 namespace sinter::simd {
 
-/// What this file is compiled for. It is in the name of whatever holds or computes vectors, as a template's last parameter where
-/// no vec is: functions of the engine and of a program that is compiled for another machine are others to the linker.
+/// The instruction set of this compilation. It is in the name of all entities that hold or compute vectors. It is the last
+/// template parameter of entities without a `vec` parameter. So the linker keeps functions of the engine apart from those of
+/// a program that is compiled for another machine.
 using instruction_set = xsimd::default_arch;
 
-/// Lanes of numbers. A type of its own, so that unqualified calls do not find xsimd's functions.
+/// Lanes of numbers. A separate type, so that unqualified calls do not find xsimd's functions.
 template <class T, class Set = instruction_set>
 struct vec {
   using batch = xsimd::batch<T, Set>;
@@ -63,7 +64,7 @@ inline constexpr bool is_lane =
     std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, std::int32_t> ||
     std::is_same_v<T, std::uint32_t> || std::is_same_v<T, std::int64_t> || std::is_same_v<T, std::uint64_t>;
 
-/// f lane by lane, for what xsimd lacks or computes badly.
+/// f lane by lane, for functions that xsimd lacks or computes badly.
 template <class T, class F, class... Vec>
 __attribute__((noinline)) vec<T> lanes(F f, Vec... x) {
   alignas(64) T in[sizeof...(Vec)][vec<T>::width];
@@ -179,7 +180,7 @@ SINTER_INLINE auto convert(mask<T> a) {
   else return select(a, vec<T>(T(1)), vec<T>(T(0)));
 }
 
-/// Lanes have one type: it is its own.
+/// Lanes have one type, so it is the identity.
 template <class R, class V>
 SINTER_INLINE V bit_cast(V a) {
   return a;
@@ -221,7 +222,7 @@ SINTER_INLINE vec<T> divide(vec<T> a, vec<T> b) {
   else return lanes<T>([](T x, T y) { return vocabulary::divide(x, y); }, a, b);
 }
 
-// Lane by lane: exact integer semantics, and libm where xsimd is far from it.
+// Lane by lane: exact integer semantics, and libm where xsimd is inaccurate.
 #define SINTER_X(NAME)                                                                      \
   template <class T>                                                                        \
   SINTER_INLINE vec<T> NAME(vec<T> a, vec<T> b) {                                           \
@@ -253,7 +254,7 @@ template <class T>
 __attribute__((noinline)) vec<T> any_power(vec<T> a, vec<T> b) {
   return lanes<T>([](T x, T y) { return vocabulary::power(x, y); }, a, b);
 }
-/// The exponents of vocabulary::power where all lanes have one, as a number's copies have.
+/// Uses the exponents of vocabulary::power if all lanes have the same, like copies of a number.
 template <class T>
 SINTER_INLINE vec<T> power(vec<T> a, vec<T> b) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -276,14 +277,15 @@ template <class T>
 SINTER_INLINE vec<T> rsqrt(vec<T> a) {
   return typename vec<T>::batch(T(1)) / xsimd::sqrt(a.v);
 }
-/// Half to even.
+/// Rounds half to even.
 template <class T>
 SINTER_INLINE vec<T> round(vec<T> a) {
   return xsimd::nearbyint(a.v);
 }
 
-// xsimd's function where every lane is inside the range in which it is accurate (2 ulp) and defined, else libm's: beyond
-// it xsimd overflows early, takes subnormals for 0, or converts what no integer holds. Out of line: the bodies are large.
+// xsimd's function if every lane is inside the range in which it is accurate (2 ulp) and defined, else libm's. Beyond it
+// xsimd overflows early, flushes subnormals, or converts numbers that integers cannot hold. Out of line, because the bodies
+// are large.
 #define SINTER_X(NAME, ...) SINTER_X_BY(NAME, xsimd::NAME, __VA_ARGS__)
 #define SINTER_X_BY(NAME, BY, LOW32, HIGH32, LOW64, HIGH64)                     \
   template <class T>                                                            \
@@ -294,7 +296,7 @@ SINTER_INLINE vec<T> round(vec<T> a) {
     if (xsimd::all((a.v >= batch(low)) & (a.v <= batch(high)))) return BY(a.v); \
     return lanes<T>([](T x) { return vocabulary::NAME(x); }, a);                \
   }
-// Those of xsimd have no -0 in f64.
+// xsimd's functions lose -0 in f64.
 template <class Batch>
 SINTER_INLINE Batch signed_expm1(const Batch& a) {
   return xsimd::copysign(xsimd::expm1(a), a);
@@ -321,7 +323,7 @@ SINTER_X(cosh, -87, 87, -700, 700)
 SINTER_X(tanh, -40, 40, -300, 300)
 #undef SINTER_X
 #undef SINTER_X_BY
-// Without SSE4.1 xsimd's go through integers, which have no -0.
+// Without SSE4.1 xsimd's functions go through integers, which have no -0.
 #define SINTER_X(NAME)                                                                              \
   template <class T>                                                                                \
   __attribute__((noinline)) vec<T> NAME(vec<T> a) {                                                 \
@@ -335,7 +337,7 @@ SINTER_X(ceil)
 SINTER_X(trunc)
 #undef SINTER_X
 
-/// As above in f32; in f64 xsimd's is off by 68 ulp.
+/// As above in f32; in f64 xsimd's function is off by 68 ulp.
 template <class T>
 __attribute__((noinline)) vec<T> erf(vec<T> a) {
   if constexpr (sizeof(T) == 4)

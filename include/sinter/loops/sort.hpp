@@ -1,4 +1,4 @@
-// loops/sort.hpp: rows of the host in order: keys whose order is that of values, sorted with their places.
+// loops/sort.hpp: sorts rows on the host: keys in the order of values, with their places.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct ranked {
 template <class T>
 using sort_word = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
 
-/// Keys are in the order of values; NaN is last either way, and -0 is 0.
+/// Keys are in the order of values; NaN is last in either direction, and -0 equals 0.
 template <class T>
 sort_word<T> sort_key(T x, bool descending) {
   using K = sort_word<T>;
@@ -38,7 +38,7 @@ sort_word<T> sort_key(T x, bool descending) {
   }
 }
 
-/// sort_many by all threads: a part of the row is counted, then moved, after the parts before it, so that equal keys stay.
+/// sort_many on all threads: each part of the row is counted, then moved after the earlier parts, so that the sort is stable.
 template <class K>
 const ranked<K>* sort_shared(ranked<K>* a, ranked<K>* b, std::int64_t n) {
   constexpr std::int64_t parts = 32;
@@ -66,7 +66,7 @@ const ranked<K>* sort_shared(ranked<K>* a, ranked<K>* b, std::int64_t n) {
   return a;
 }
 
-/// By eight bits a pass, from the lowest; in a or b.
+/// A radix sort by eight bits a pass, from the lowest; the result is in a or b.
 template <class K>
 const ranked<K>* sort_many(ranked<K>* a, ranked<K>* b, std::int64_t n) {
   if (n >= 1 << 16) return sort_shared(a, b, n);
@@ -84,7 +84,7 @@ const ranked<K>* sort_many(ranked<K>* a, ranked<K>* b, std::int64_t n) {
   return a;
 }
 
-/// Of a row's n keys and places in a those of its first `count`, in order; in a or b.
+/// Sorts the n keys and places in a, of which the first `count` are needed; the result is in a or b.
 template <class K>
 const ranked<K>* sort_row(ranked<K>* a, ranked<K>* b, std::int64_t n, std::int64_t count) {
   constexpr std::int64_t few = 96;
@@ -106,11 +106,11 @@ const ranked<K>* sort_row(ranked<K>* a, ranked<K>* b, std::int64_t n, std::int64
   return a;
 }
 
-/// How many searches take their steps together: each waits for an element, so that many do at once.
+/// The number of searches that step together: each waits for an element, so several run at once.
 inline constexpr int searches = 16;
 
-/// For each of `searches` x, compared as V, how many of n sorted elements, `step` apart, precede it; of Right equal ones, too. NaN is
-/// last. As many steps whatever the elements are.
+/// For each of `searches` x, compared as V, the number of n sorted elements, `step` apart, that precede it; with Right, equal
+/// ones count, too. NaN is last. The number of steps does not depend on the elements.
 template <bool Right, class V, class T>
 void search_some(const T* sorted, std::int64_t step, std::int64_t n, const V* x, std::int64_t* low) {
   const auto precedes = [](V a, V b) { return static_cast<bool>((a < b) | ((b != b) & (a == a))); };

@@ -1,4 +1,4 @@
-// loops/space.hpp: the iteration space of a loop of the host: which leaves it reads, where, and on how many threads.
+// loops/space.hpp: the iteration space of a loop on the host: its leaves, their places, and the number of threads.
 #pragma once
 
 #include <algorithm>
@@ -17,21 +17,21 @@
 
 namespace sinter::detail {
 
-/// Halves are computed in float.
+/// The type in which T is computed: float for halves.
 template <class T>
 using compute_type = std::conditional_t<vocabulary::is_half<T>, float, T>;
 
-/// One leaf, broadcast to the space: bytes from one index to the next along each axis. An index leaf counts by elements.
+/// One leaf, broadcast to the space: the bytes between indexes along each axis. An index leaf counts in elements.
 struct leaf {
   const char* data = nullptr;
   std::int64_t base = 0;
   std::int64_t stride[max_rank] = {};
 };
 
-/// So many leaves of a loop are on the stack.
+/// The number of a loop's leaves that fit on the stack.
 inline constexpr std::size_t few_leaves = 6;
 
-/// Where a loop's leaves stand; to be placed.
+/// The positions of a loop's leaves, to be set by place().
 using cursor_list = local_list<cursor, few_leaves>;
 
 struct leaf_list : local_list<leaf, few_leaves> {
@@ -53,17 +53,18 @@ struct space {
   }
 };
 
-/// What an expression reads, in the order in which evaluation meets it.
+/// The operands of an expression, in the order of evaluation.
 struct operand_list {
   engine::operand* at;
   int count = 0;
-  bool on_gpu = false;  ///< some tensor is
+  bool on_gpu = false;  ///< some tensor is on a GPU
 };
 
-/// The leaves of operands, numbers left out, in a space of `rank`.
+/// Sets the leaves of operands, except numbers, in a space of `rank`.
 SINTER_API void bind_leaves(const operand_list& list, int rank, leaf* out);
 
-/// Drops axes of extent 1 from first to last and merges neighbours that every leaf walks as one. Returns how many remain.
+/// Drops axes of extent 1 from first to last, and merges neighbours that every leaf walks as one. Returns the number that
+/// remain.
 SINTER_API int collapse(std::int64_t* extent, int first, int last, leaf* leaves, int count);
 
 /// The leaves' offsets at one point of some axes; steps through the points in row-major order.
@@ -102,7 +103,7 @@ class walker {
   local_list<std::int64_t, few_leaves> offset_;
 };
 
-/// Where `count` leaves start and how they step along `axis` (none: -1), at the walkers' points together.
+/// Sets the starts of `count` leaves, and their steps along `axis` (none: -1), at the walkers' points together.
 template <class... Walker>
 void place(cursor* to, const leaf* leaves, int count, int axis, const Walker&... w) {
   for (int k = 0; k < count; ++k) {
@@ -116,7 +117,7 @@ void place(cursor* to, const leaf* leaves, int count, int axis, const Walker&...
 /// Loops smaller than this run on the calling thread.
 inline constexpr std::int64_t parallel_threshold = 1 << 15;
 
-/// How many threads loops run on.
+/// The number of threads for loops.
 inline std::int64_t threads() {
 #if defined(_OPENMP)
   return omp_get_max_threads();
@@ -125,7 +126,7 @@ inline std::int64_t threads() {
 #endif
 }
 
-/// f(begin, end) over [0, n) in one piece per thread; `work` is the number of elements behind it.
+/// f(begin, end) over [0, n), in one piece per thread; `work` is the number of elements.
 template <class F>
 void parallel(std::int64_t n, [[maybe_unused]] std::int64_t work, F&& f) {
 #if defined(_OPENMP)
@@ -143,11 +144,11 @@ void parallel(std::int64_t n, [[maybe_unused]] std::int64_t work, F&& f) {
   f(std::int64_t{0}, n);
 }
 
-/// Computes every element of the space, in row-major order, into `out`; `element` is its size. (space_rules.hpp)
+/// Computes every element of the space into `out`, in row-major order; `element` is its size. (space_rules.hpp)
 SINTER_API void for_each_row(space s, leaf* leaves, int count, const void* e, row_function f, char* out,
                              std::int64_t element);
 
-/// f(e, where the leaves' elements begin, how many) for every row along the last axis, as a whole. (space_rules.hpp)
+/// f(e, the starts of the leaves' elements, their number) for every whole row along the last axis. (space_rules.hpp)
 SINTER_API void for_each_whole_row(const space& s, const leaf* leaves, int count, const void* e,
                                    void (*f)(const void* e, const cursor* at, std::int64_t n));
 
@@ -161,18 +162,18 @@ struct panel {
   walker* along;
   cursor* at;
 
-  /// Where the leaves' elements of a row begin; valid until the next call.
+  /// The starts of the leaves' elements in a row; valid until the next call.
   SINTER_API const cursor* row(std::int64_t r) const;
 };
 
-/// f(e, panel) for panels that cover the space, of all rows along `axis`, which is not the last, and at most 256 columns.
+/// f(e, panel) for panels that cover the space: all rows along `axis`, which is not the last, and at most 256 columns.
 /// (space_rules.hpp)
 SINTER_API void for_each_panel(space s, leaf* leaves, int count, int axis, const void* e,
                                void (*f)(const void* e, const panel& p));
 
 }  // namespace sinter::detail
 
-// Header-only: whoever sees the declarations has the definitions as well.
+// Header-only builds include the definitions with the declarations.
 #if !defined(SINTER_COMPILED)
 #include "space_rules.hpp"
 #endif

@@ -50,7 +50,7 @@ SINTER_API walker::walker(const std::int64_t* extent, int first, int last, const
   seek(position);
 }
 
-/// Whether some leaf's elements lie further apart along the last axis than along the one before: a transposed read.
+/// Whether some leaf's elements are further apart along the last axis than along the one before: a transposed read.
 inline bool reads_across(const space& s, const leaf* leaves, int count) {
   constexpr std::int64_t few = 16, line = 64;
   const int axis = s.rank - 1;
@@ -61,7 +61,7 @@ inline bool reads_across(const space& s, const leaf* leaves, int count) {
   });
 }
 
-/// for_each_row in blocks of the last two axes, so that a cache line and a page are read while they are near.
+/// for_each_row in blocks of the last two axes, so that cache lines and pages are reused.
 inline void for_each_block(const space& s, const leaf* leaves, int count, const void* e, row_function f, char* out,
                            std::int64_t element) {
   constexpr std::int64_t block_rows = 32, block_columns = 64;
@@ -131,7 +131,7 @@ SINTER_API void for_each_panel(space s, leaf* leaves, int count, int axis, const
   for (int k = 0; k < count; ++k)
     std::rotate(leaves[k].stride + axis, leaves[k].stride + axis + 1, leaves[k].stride + last);
   const std::int64_t rows = s.extent[last - 1], n = s.extent[last], total = s.size();
-  // Each thread gets a few, and a sum's order does not depend on how many there are.
+  // Each thread gets a few, and the order of a sum does not depend on their number.
   const std::int64_t wanted = total / rows / (4 * threads()),
                      columns = std::clamp<std::int64_t>(wanted / 64 * 64, 64, 256), tiles = (n + columns - 1) / columns;
   parallel(total / rows / n * tiles, total, [&](std::int64_t begin, std::int64_t end) {

@@ -1,4 +1,4 @@
-// loops/spectra.hpp: eigenvalues of a symmetric matrix and singular values, with their vectors, of one matrix of the host.
+// loops/spectra.hpp: eigenvalues of a symmetric matrix, and singular values, with their vectors, for one matrix on the host.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,8 @@ void fill_nan(const part<T>& a) {
   for (std::int64_t i = 0; i < a.rows; ++i) std::fill_n(a[i], a.columns, std::numeric_limits<T>::quiet_NaN());
 }
 
-/// Whether the first element of three quarters of the largest magnitude is negative: near ties choose the same sign everywhere.
+/// Whether the first element of at least three quarters of the largest magnitude is negative: near ties get the same sign
+/// everywhere.
 template <class T>
 bool points_down(const T* v, std::int64_t n, std::int64_t stride) {
   T largest = 0;
@@ -36,7 +37,7 @@ bool points_down(const T* v, std::int64_t n, std::int64_t stride) {
   return false;
 }
 
-/// The order of numbers: ascending, or descending.
+/// The sorted order of numbers: ascending, or descending.
 template <class T>
 std::vector<std::int64_t> sorted_places(const std::vector<T>& x, bool descending) {
   std::vector<std::int64_t> order(x.size());
@@ -47,14 +48,14 @@ std::vector<std::int64_t> sorted_places(const std::vector<T>& x, bool descending
   return order;
 }
 
-/// Makes a symmetric matrix tridiagonal by reflectors: d its diagonal, e what is beside it (e[k] between k and k + 1). z gets the
-/// reflectors' product transposed.
+/// Makes a symmetric matrix tridiagonal by reflectors: d is its diagonal, e the numbers beside it (e[k] between k and k + 1).
+/// z receives the transposed product of the reflectors.
 template <class T>
 void tridiagonalise(const part<T>& a, T* d, T* e, const part<T>& z) {
   const std::int64_t n = a.rows;
   std::vector<T> p(static_cast<std::size_t>(n)), v(static_cast<std::size_t>(n));
   for (std::int64_t k = 0; k + 1 < n; ++k) {
-    // The reflector lies in column k from row k + 1 on; its own first element is 1.
+    // The reflector is in column k from row k + 1 on; its own first element is 1.
     const part<T> below = a.at(k + 1, 0, n - k - 1, n);
     T length = 1, along = 0;
     const auto column = below.at(0, k, below.rows, 1);
@@ -89,7 +90,7 @@ void tridiagonalise(const part<T>& a, T* d, T* e, const part<T>& z) {
     for (std::int64_t j = 0; j < i; ++j) std::swap(z[i][j], z[j][i]);
 }
 
-/// One implicit QL step on rows first…last of a tridiagonal matrix; turns the rows of z, which are eigenvectors in the end.
+/// One implicit QL step on rows first…last of a tridiagonal matrix; rotates the rows of z, which become eigenvectors.
 template <class T>
 void ql_step(T* d, T* e, std::int64_t first, std::int64_t last, const part<T>& z) {
   T g = (d[first + 1] - d[first]) / (T(2) * e[first]), r = std::hypot(g, T(1));
@@ -123,7 +124,7 @@ void ql_step(T* d, T* e, std::int64_t first, std::int64_t last, const part<T>& z
   e[last] = 0;
 }
 
-/// Eigenvalues of a tridiagonal matrix in d; e has room for n. False when it does not converge.
+/// Eigenvalues of a tridiagonal matrix in d; e has room for n. False if it does not converge.
 template <class T>
 bool diagonalise(T* d, T* e, const part<T>& z) {
   const std::int64_t n = z.rows;
@@ -143,7 +144,7 @@ bool diagonalise(T* d, T* e, const part<T>& z) {
   return true;
 }
 
-/// Vectors in the columns of v, in ascending order of the values: from the rows of z.
+/// The vectors in the columns of v, from the rows of z, in ascending order of the values.
 template <class T>
 void give_spectrum(const std::vector<T>& d, const part<T>& z, const part<T>& v, T* values) {
   const auto order = sorted_places(d, false);
@@ -155,7 +156,7 @@ void give_spectrum(const std::vector<T>& d, const part<T>& z, const part<T>& v, 
   }
 }
 
-/// A power of two that brings the largest magnitude near 1, so that squares neither overflow nor vanish.
+/// A power of two that scales the largest magnitude near 1, so that squares neither overflow nor vanish.
 template <class T>
 T scale_of(const part<const T>& a) {
   T largest = 0;
@@ -186,7 +187,7 @@ void eigh(const part<const T>& a, const part<T>& v, T* values) {
   give_spectrum(d, z, v, values);
 }
 
-/// Rotates two rows of w, and of v, so that those of w are orthogonal. False where they were.
+/// Rotates two rows of w, and of v, so that w's rows become orthogonal. False if they were already.
 template <class T>
 bool make_orthogonal(const part<T>& w, const part<T>& v, std::int64_t p, std::int64_t q, T tiny) {
   const T a = dot(w[p], w[p], w.columns), b = dot(w[q], w[q], w.columns), c = dot(w[p], w[q], w.columns);
@@ -206,7 +207,7 @@ bool make_orthogonal(const part<T>& w, const part<T>& v, std::int64_t p, std::in
   return true;
 }
 
-/// Makes row k of u a unit vector that is orthogonal to the rows before it.
+/// Makes row k of u a unit vector orthogonal to the rows before it.
 template <class T>
 void complete(const part<T>& u, std::int64_t k) {
   std::vector<T> left(static_cast<std::size_t>(u.columns), T(1));
@@ -224,7 +225,7 @@ void complete(const part<T>& u, std::int64_t k) {
   }
 }
 
-/// u, s and transposed v from the rows of w, which are orthogonal columns times singular values, and those of z.
+/// u, s and transposed v from the rows of w, which are orthogonal columns times singular values, and from the rows of z.
 template <class T>
 void give_singular(const part<T>& w, const part<T>& z, T tiny, T scale, const part<T>& u, T* s, const part<T>& v) {
   const std::int64_t m = w.columns, n = w.rows;
@@ -245,7 +246,7 @@ void give_singular(const part<T>& w, const part<T>& z, T tiny, T scale, const pa
   }
 }
 
-/// Columns of u, singular values descending, rows of v: by rotations of pairs of columns.
+/// Columns of u, descending singular values, rows of v, by rotations of pairs of columns.
 template <class T>
 void svd(const part<const T>& a, const part<T>& u, T* s, const part<T>& v) {
   const std::int64_t m = a.rows, n = a.columns;

@@ -1,4 +1,4 @@
-// loops/wide.hpp: loops that are compiled for AVX2, too, which the machine is asked for. Both give the same bits.
+// loops/wide.hpp: loops that are also compiled for AVX2, chosen at run time. Both versions give the same bits.
 #pragma once
 
 namespace sinter::engine {

@@ -37,8 +37,8 @@ tensor<T, 3> encoded(const model<T>& m, const I& ids, const Types& types, const 
 }
 }  // namespace detail
 
-/// What the last layer gives for tokens (batch, places): (batch, places, width). `types`: of which sentence each is, integers that
-/// broadcast to them; `mask`: whether each is one, or only fills, a bool tensor (batch, places).
+/// The last layer's output for tokens (batch, places): (batch, places, width). `types` has the sentence of each token,
+/// integers that broadcast to the tokens. `mask` (batch, places) is false for padding.
 template <class T, tensor_like I, tensor_like Types, tensor_like Mask>
 tensor<T, 3> hidden(const model<T>& m, const I& ids, const Types& types, const Mask& mask) {
   const tensor<bool, 2> seen = mask;
@@ -48,21 +48,22 @@ template <class T, tensor_like I, tensor_like Types>
 tensor<T, 3> hidden(const model<T>& m, const I& ids, const Types& types) {
   return detail::encoded(m, ids, types);
 }
-/// All of the first sentence.
+/// The last layer's output for tokens of the first sentence.
 template <class T, tensor_like I>
 tensor<T, 3> hidden(const model<T>& m, const I& ids) {
   return detail::encoded(m, ids, zeros<std::int64_t>(1, 1));
 }
 
-/// A summary of what `hidden` gives, by its first place: (batch, width). user_error for a model without a pooler.
+/// A summary of the output of `hidden`, from its first place: (batch, width). user_error for a model without a pooler.
 template <class T>
 tensor<T, 2> pooled(const model<T>& m, const tensor<T, 3>& x, location at = location::current()) {
   if (!m.pooler) fail("models::bert::pooled", "the model has no pooler; use the hidden state of its first place", at);
   return tanh((*m.pooler)(models::detail::first_place(x)));
 }
 
-/// The model of a folder with config.json and model.safetensors or its shards, or of one of these files. user_error for another kind of
-/// model, and naming every weight that is missing or of other extents; system_error for what cannot be read.
+/// The model in a folder with config.json and model.safetensors or its shards, or of one of these files. user_error for
+/// another kind of model; user_error that names every weight that is missing or has other extents. system_error for
+/// unreadable files.
 template <element T = float>
 model<T> load(const std::string& path, const load_options& how = {}, location here = location::current()) {
   detail::files f("models::bert::load", path, {"bert"}, how, here);
@@ -73,7 +74,7 @@ model<T> load(const std::string& path, const load_options& how = {}, location he
   const std::int64_t width = f.whole("hidden_size"), hidden = f.whole("intermediate_size"),
                      heads = f.heads("num_attention_heads", width);
   const double eps = f.number("layer_norm_eps", 1e-12);
-  // Files of earlier versions have TensorFlow's names.
+  // Files of earlier versions use TensorFlow's names.
   const auto norm = [&](const std::string& name) {
     if (!f.has(name + ".gamma")) return f.layer_norm<T>(name, width, eps);
     return nn::layer_norm<T>{f.array<T, 1>(name + ".gamma", {width}), f.array<T, 1>(name + ".beta", {width}), eps};

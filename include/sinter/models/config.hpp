@@ -1,4 +1,4 @@
-// models/config.hpp: the scalars of a JSON text by their paths, as configurations of models have them.
+// models/config.hpp: the scalars of a JSON text by their paths, for models' configurations.
 #pragma once
 
 #include <map>
@@ -8,10 +8,10 @@
 
 namespace sinter::models::detail {
 
-/// Numbers, texts and flags by path, as text: {"a": {"b": [1, "x"]}} has a.b.0 and a.b.1. What is null is not there.
+/// Numbers, texts and flags by path, as text: {"a": {"b": [1, "x"]}} has a.b.0 and a.b.1. Nulls are omitted.
 using scalars = std::map<std::string, std::string>;
 
-/// The scalars of a file of JSON. system_error when it cannot be read, or is damaged.
+/// The scalars of a JSON file. system_error when it cannot be read, or is damaged.
 SINTER_API scalars read_scalars(const char* op, const std::string& path, location at);
 
 }  // namespace sinter::models::detail

@@ -1,4 +1,4 @@
-// models/config_rules.hpp: how a configuration is read.
+// models/config_rules.hpp: reads a configuration.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace sinter::models::detail {
 
-/// Events of the parser. A path names an object's key or an array's place.
+/// Events of the parser. A path has the keys of objects and the indexes of arrays.
 class scalar_events : public io::detail::json_events {
  public:
   scalars found;
@@ -37,8 +37,8 @@ class scalar_events : public io::detail::json_events {
 
  private:
   struct level {
-    std::size_t length;  ///< of the path outside
-    std::size_t next;    ///< the place in an array
+    std::size_t length;  ///< of the outer path
+    std::size_t next;    ///< the index in an array
     bool array;
   };
   bool put(std::string text) {

@@ -1,4 +1,5 @@
-// models/files.hpp: a model's files, as Hugging Face publishes them: its configuration, and its weights by name as nn's layers have them.
+// models/files.hpp: a model's files as Hugging Face publishes them: the configuration, and the weights by the names of nn's
+// layers.
 #pragma once
 
 #include <cmath>
@@ -18,10 +19,10 @@ struct load_options {
   std::optional<device> where = {};  ///< by default the default device
 };
 
-/// What lies between two linear maps of a block.
+/// The function between two linear maps of a block.
 enum class activation { gelu, gelu_tanh, relu, silu, quick_gelu };
 
-/// An activation of a value.
+/// An activation applied to a value.
 template <tensor_like X>
 tensor<typename X::value_type, X::static_shape> activated(activation how, const X& x,
                                                           location at = location::current()) {
@@ -50,7 +51,7 @@ tensor<T, 2> first_place(const tensor<T, 3>& x) {
   return reshape(slice<1>(x, 0, 1), x.size(0), x.size(2));
 }
 
-/// Copies of elements of matrices (out, in), side by side as (in, all the outs): what nn::linear multiplies by.
+/// Copies of matrices (out, in), side by side as (in, sum of outs), the layout of nn::linear.
 inline io::array columns(const std::vector<io::array>& parts) {
   const std::int64_t in = parts[0].extents[1];
   std::int64_t all = 0, first = 0;
@@ -71,7 +72,7 @@ inline io::array columns(const std::vector<io::array>& parts) {
   return to;
 }
 
-/// One behind the other.
+/// The arrays one after another.
 inline io::array joined(const std::vector<io::array>& parts) {
   std::int64_t all = 0;
   for (const auto& p : parts) all += p.extents[0];
@@ -81,10 +82,11 @@ inline io::array joined(const std::vector<io::array>& parts) {
   return to;
 }
 
-/// The files of a model. What does not fit is noted, and all of it told by finish.
+/// The files of a model. Mismatches are collected, and finish reports them.
 class files {
  public:
-  /// Of a folder, a .safetensors file or an index of such, beside which is config.json. user_error unless its model_type is one of these.
+  /// Opens a folder, a .safetensors file or an index of such files; config.json is beside them. user_error unless model_type
+  /// is in `types`.
   files(const char* op, const std::string& path, std::initializer_list<const char*> types, const load_options& how,
         location at)
       : op_(op), folder_(path), how_(how), at_(at) {
@@ -103,7 +105,7 @@ class files {
                                         : io::detail::open_regular_archive(weights, at));
   }
 
-  /// Entries of the configuration; without a default user_error where it does not have them.
+  /// Entries of the configuration; user_error for a missing entry without a default.
   std::int64_t whole(const std::string& name, std::optional<std::int64_t> otherwise = {}) const {
     const auto found = config_.find(name);
     if (found == config_.end()) return otherwise ? *otherwise : absent(name);
@@ -125,7 +127,7 @@ class files {
     return found == config_.end() ? otherwise : found->second;
   }
   bool configured(const std::string& name) const { return config_.contains(name); }
-  /// user_error unless an entry, if there is one, is what there is code for.
+  /// user_error if an entry exists and is not the supported value.
   void expect(const std::string& name, const std::string& only) const {
     if (text(name, only) != only) refuse(name, "\"" + only + "\"");
   }
@@ -143,14 +145,14 @@ class files {
       if (which == word) return what;
     refuse(name, "gelu, gelu_new, gelu_pytorch_tanh, gelu_fast, relu, silu, swish or quick_gelu");
   }
-  /// The number of heads of an entry, which divide the width.
+  /// An entry that is a number of heads, and must divide the width.
   std::int64_t heads(const std::string& name, std::int64_t width) const {
     const std::int64_t n = whole(name);
     if (n < 1 || width % n != 0) refuse(name, "a divisor of the width, " + std::to_string(width));
     return n;
   }
 
-  /// Whether there is an array of this name, before which stands the prefix.
+  /// Whether an array with this name, after the prefix, exists.
   bool has(const std::string& name) const { return find(prefix + name) != nullptr; }
   std::string prefix;  ///< of names in the files
 
@@ -160,7 +162,7 @@ class files {
     const auto a = raw(name, dtype_of<T>, extents);
     return a ? placed<T, Rank>(*a) : tensor<T, Rank>();
   }
-  /// Maps (out, in) of PyTorch, whose columns stand beside one another.
+  /// PyTorch's maps (out, in), joined with their columns side by side.
   template <element T>
   nn::linear<T> linear(const std::vector<std::string>& names, std::int64_t in, const std::vector<std::int64_t>& outs) {
     std::vector<io::array> weights, biases;
@@ -187,13 +189,13 @@ class files {
   nn::embedding<T> embedding(const std::string& name, std::int64_t count, std::int64_t width) {
     return {array<T, 2>(name + ".weight", {count, width})};
   }
-  /// How many rows an array of two axes has; 0 where there is none.
+  /// The number of rows of a two-dimensional array; 0 if it does not exist.
   std::int64_t rows(const std::string& name) const {
     const io::detail::record* const r = find(prefix + name);
     return r && r->extents.size() == 2 ? r->extents[0] : 0;
   }
 
-  /// user_error naming all that does not fit.
+  /// user_error that lists all mismatches.
   void finish() const {
     if (faults_.empty()) return;
     std::string all = folder_ + ": the weights do not fit the configuration:";
@@ -216,7 +218,7 @@ class files {
              ", and others of sinter::models, or onnx::load, other models",
          at_);
   }
-  /// Files of an index, which lie beside it: each once.
+  /// Opens each file of an index once; they are beside the index.
   void open_shards(const std::string& index) {
     const std::string before = "weight_map.";
     std::set<std::string> shards;

@@ -20,11 +20,11 @@ struct model {
   activation act = activation::gelu_tanh;
 };
 
-/// Keys and values of each block, for writing.
+/// Keys and values of each block, with room for further tokens.
 template <class T>
 using caches = std::vector<attention_cache<T, 4>>;
 
-/// What the last block gives for tokens (batch, places): (batch, places, width).
+/// The last block's output for tokens (batch, places): (batch, places, width).
 template <class T, tensor_like I>
 tensor<T, 3> hidden(const model<T>& m, const I& ids) {
   tensor<T, 3> x = m.wte(ids) + m.wpe(arange<std::int64_t>(ids.size(1)));
@@ -34,7 +34,7 @@ tensor<T, 3> hidden(const model<T>& m, const I& ids) {
   }
   return m.ln_f(x);
 }
-/// Of tokens behind those of caches, and the caches with them.
+/// The output for tokens that follow the tokens in the caches, and the extended caches.
 template <class T, tensor_like I>
 std::pair<tensor<T, 3>, caches<T>> hidden(const model<T>& m, const I& ids, caches<T> c) {
   tensor<T, 3> x = m.wte(ids) + m.wpe(arange<std::int64_t>(ids.size(1)) + c.at(0).length), y;
@@ -47,18 +47,18 @@ std::pair<tensor<T, 3>, caches<T>> hidden(const model<T>& m, const I& ids, cache
   return {m.ln_f(x), std::move(c)};
 }
 
-/// Scores of all tokens, of what `hidden` gives: (…, width) to (…, tokens).
+/// Scores of all tokens from the output of `hidden`: (…, width) to (…, tokens).
 template <class T, tensor_like X>
 tensor<T, X::rank> scores(const model<T>& m, const X& x) {
   return matmul(x, transpose(m.wte.weight));
 }
-/// Scores of the tokens that follow each place: (batch, places, tokens).
+/// Scores of the next token at each place: (batch, places, tokens).
 template <class T, tensor_like I>
 tensor<T, 3> logits(const model<T>& m, const I& ids) {
   return scores(m, hidden(m, ids));
 }
 
-/// Room for so many places of a batch.
+/// Caches for a batch with this number of places.
 template <class T>
 caches<T> room(const model<T>& m, std::int64_t batch, std::int64_t places) {
   caches<T> c;
@@ -66,8 +66,9 @@ caches<T> room(const model<T>& m, std::int64_t batch, std::int64_t places) {
   return c;
 }
 
-/// The model of a folder with config.json and model.safetensors or its shards, or of one of these files. user_error for another kind of
-/// model, and naming every weight that is missing or of other extents; system_error for what cannot be read.
+/// The model in a folder with config.json and model.safetensors or its shards, or of one of these files. user_error for
+/// another kind of model; user_error that names every weight that is missing or has other extents. system_error for
+/// unreadable files.
 template <element T = float>
 model<T> load(const std::string& path, const load_options& how = {}, location here = location::current()) {
   detail::files f("models::gpt2::load", path, {"gpt2"}, how, here);
@@ -78,7 +79,7 @@ model<T> load(const std::string& path, const load_options& how = {}, location he
   const std::int64_t width = f.whole("n_embd"), hidden = f.whole("n_inner", 4 * width),
                      heads = f.heads("n_head", width);
   const double eps = f.number("layer_norm_epsilon", 1e-5);
-  // Its maps are stored as (in, out).
+  // GPT-2's maps are stored as (in, out).
   const auto linear = [&](const std::string& name, std::int64_t in, std::int64_t out) {
     return nn::linear<T>{f.array<T, 2>(name + ".weight", {in, out}), f.array<T, 1>(name + ".bias", {out})};
   };

@@ -7,13 +7,14 @@
 
 namespace sinter::models::llama {
 
-/// Queries and keys turned by their places. Slow pairs turn slower by `factor` where a model was trained on shorter texts first: pairs
-/// that turn fewer than `low` times in `trained` places, those above `high` times not, and between them in part; all, where `high` is 0.
+/// Rotates queries and keys by their places. If a model was first trained on shorter texts, slow pairs rotate slower by
+/// `factor`. Pairs with fewer than `low` turns in `trained` places do; pairs above `high` turns do not; pairs between do in
+/// part. If `high` is 0, all do.
 struct places {
   nn::constant base = 10000, factor = 1, low = 0, high = 0;
   std::int64_t trained = 0;
 
-  /// Radians a place of each pair.
+  /// Radians per place, for each pair.
   std::vector<double> rates(std::int64_t width) const {
     std::vector<double> out;
     for (std::int64_t i = 0; i < width / 2; ++i) {
@@ -63,21 +64,21 @@ struct model {
   std::vector<layer<T>> layers;
   nn::rms_norm<T> norm;
   std::optional<nn::linear<T>> lm_head;
-  bool tied = false;  ///< without a head of its own, the embedding's rows are the head
+  bool tied = false;  ///< without a head, the embedding's rows are the head
   activation act = activation::silu;
 };
 
-/// Keys and values of each layer, for writing.
+/// Keys and values of each layer, with room for further tokens.
 template <class T>
 using caches = std::vector<attention_cache<T, 4>>;
 
-/// What a layer does behind attention.
+/// The part of a layer after attention.
 template <class T>
 tensor<T, 3> widened(const model<T>& m, const layer<T>& l, const tensor<T, 3>& x) {
   const tensor<T, 3> y = l.post_attention_layernorm(x);
   return x + l.down_proj(activated(m.act, l.gate_proj(y)) * l.up_proj(y));
 }
-/// What the last layer gives for tokens (batch, places): (batch, places, width).
+/// The last layer's output for tokens (batch, places): (batch, places, width).
 template <class T, tensor_like I>
 tensor<T, 3> hidden(const model<T>& m, const I& ids) {
   tensor<T, 3> x = m.embed_tokens(ids);
@@ -87,7 +88,7 @@ tensor<T, 3> hidden(const model<T>& m, const I& ids) {
   }
   return m.norm(x);
 }
-/// Of tokens behind those of caches, and the caches with them.
+/// The output for tokens that follow the tokens in the caches, and the extended caches.
 template <class T, tensor_like I>
 std::pair<tensor<T, 3>, caches<T>> hidden(const model<T>& m, const I& ids, caches<T> c) {
   tensor<T, 3> x = m.embed_tokens(ids), y;
@@ -99,20 +100,20 @@ std::pair<tensor<T, 3>, caches<T>> hidden(const model<T>& m, const I& ids, cache
   return {m.norm(x), std::move(c)};
 }
 
-/// Scores of all tokens, of what `hidden` gives: (…, width) to (…, tokens). user_error for a model without a head.
+/// Scores of all tokens from the output of `hidden`: (…, width) to (…, tokens). user_error for a model without a head.
 template <class T, tensor_like X>
 tensor<T, X::rank> scores(const model<T>& m, const X& x, location at = location::current()) {
   if (m.lm_head) return (*m.lm_head)(x);
   if (!m.tied) fail("models::llama::scores", "the model's files have no lm_head; use what hidden gives", at);
   return matmul(x, transpose(m.embed_tokens.weight));
 }
-/// Scores of the tokens that follow each place: (batch, places, tokens).
+/// Scores of the next token at each place: (batch, places, tokens).
 template <class T, tensor_like I>
 tensor<T, 3> logits(const model<T>& m, const I& ids, location at = location::current()) {
   return scores(m, hidden(m, ids), at);
 }
 
-/// Room for so many places of a batch.
+/// Caches for a batch with this number of places.
 template <class T>
 caches<T> room(const model<T>& m, std::int64_t batch, std::int64_t count) {
   caches<T> c;
@@ -123,7 +124,7 @@ caches<T> room(const model<T>& m, std::int64_t batch, std::int64_t count) {
 namespace detail {
 using models::detail::files;
 
-/// The places of a configuration: rope_theta and rope_scaling, or both in rope_parameters.
+/// The `places` of a configuration: rope_theta and rope_scaling, or both in rope_parameters.
 inline places places_of(const files& f) {
   const std::string newer = "rope_parameters.", older = "rope_scaling.";
   places p{f.number(newer + "rope_theta", f.number("rope_theta", 10000))};
@@ -140,8 +141,9 @@ inline places places_of(const files& f) {
 }
 }  // namespace detail
 
-/// The model of a folder with config.json and model.safetensors or its shards, or of one of these files. user_error for another kind of
-/// model, and naming every weight that is missing or of other extents; system_error for what cannot be read.
+/// The model in a folder with config.json and model.safetensors or its shards, or of one of these files. user_error for
+/// another kind of model; user_error that names every weight that is missing or has other extents. system_error for
+/// unreadable files.
 template <element T = float>
 model<T> load(const std::string& path, const load_options& how = {}, location here = location::current()) {
   detail::files f("models::llama::load", path, {"llama", "mistral"}, how, here);

@@ -22,8 +22,8 @@ struct model {
   activation act = activation::gelu;
 };
 
-/// What the last layer gives for images (batch, channels, height, width): (batch, 1 + patches, features). user_error for images of
-/// another size than the model's.
+/// The last layer's output for images (batch, channels, height, width): (batch, 1 + patches, features). user_error for images
+/// whose size is not the model's.
 template <class T, tensor_like X>
 tensor<T, 3> hidden(const model<T>& m, const X& images, location at = location::current()) {
   const tensor<T, 4> patches = m.projection(images);
@@ -50,8 +50,9 @@ tensor<T, 2> logits(const model<T>& m, const X& images, location at = location::
   return (*m.classifier)(models::detail::first_place(hidden(m, images, at)));
 }
 
-/// The model of a folder with config.json and model.safetensors or its shards, or of one of these files. user_error for another kind of
-/// model, and naming every weight that is missing or of other extents; system_error for what cannot be read.
+/// The model in a folder with config.json and model.safetensors or its shards, or of one of these files. user_error for
+/// another kind of model; user_error that names every weight that is missing or has other extents. system_error for
+/// unreadable files.
 template <element T = float>
 model<T> load(const std::string& path, const load_options& how = {}, location here = location::current()) {
   detail::files f("models::vit::load", path, {"vit"}, how, here);

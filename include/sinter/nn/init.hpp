@@ -54,7 +54,7 @@ tensor<double, 1> normal_law(const key& k, dim rows, dim columns, location at) {
 }
 template <class = void>
 tensor<double, 1> truncated_law(const key& k, dim rows, dim columns, location at) {
-  constexpr double cut = 0.87962566103423978;  // the deviation of what is left within two
+  constexpr double cut = 0.87962566103423978;  // the standard deviation of a normal number within [-2, 2]
   const auto x = truncated_normal<double>(k, -2, 2, std::array{rows * columns}, {}, at);
   return sinter::detail::evaluate(mul(x, 1 / cut, at), at);
 }

@@ -183,7 +183,7 @@ struct batch_norm {
   SINTER_LAYER_CALLS("nn::batch_norm",
                      "auto [y, next] = norm(x, statistics, nn::training), or nn::inference; the first statistics are "
                      "norm.statistics(). Or norm(x, pass) with nn::pass pass(model, nn::state(model), nn::training)")
-  /// By the statistics that a pass has for this norm, which a pass in training moves.
+  /// Normalises by the statistics of a pass for this norm. A pass in training updates them.
   template <tensor_like X>
   auto operator()(const X& x, const pass<statistics_type>& run, location here = location::current()) const {
     const location at = here.in("nn::batch_norm");

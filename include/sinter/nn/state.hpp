@@ -23,7 +23,7 @@ inline constexpr bool is_batch_norm = false;
 template <class T>
 inline constexpr bool is_batch_norm<batch_norm<T>> = true;
 
-/// Visits norms as wholes, and nothing of them or beside them.
+/// Visits each norm as a whole. It visits neither the parts of norms nor other members.
 template <class F>
 struct norm_visitor {
   F f;
@@ -91,7 +91,8 @@ using statistics_in = typename decltype(one_type(statistics_types<Model>()))::ty
 
 }  // namespace detail
 
-/// What the norms of a model have before the first batch: mean 0, variance 1, as one tree. Empty for a model without batch_norm.
+/// The running statistics of a model's norms before the first batch: mean 0, variance 1, as one tree. Empty for a model without
+/// batch_norm.
 template <class Model>
 auto state(const Model& model, location at = location::current()) {
   running_statistics<detail::statistics_in<Model>> all;
@@ -101,7 +102,7 @@ auto state(const Model& model, location at = location::current()) {
   return all;
 }
 
-/// One forward pass of a model: hands each batch_norm its running statistics, and keeps what they become.
+/// One forward pass of a model: hands each batch_norm its running statistics, and keeps the new ones.
 ///   nn::pass pass(model, s, nn::training);
 ///   y = model.norm(x, pass);  // and the next norm, …
 ///   next = pass.state();
@@ -127,7 +128,7 @@ class pass {
   /// The statistics so far.
   const running_statistics<T>& state() const { return state_; }
 
-  /// The statistics of one of the model's norms, which calls this. user_error for any other norm.
+  /// The statistics of a norm of the model; the norm calls it. Throws user_error for a norm of another model.
   batch_statistics<T>& of(const void* norm, location at) const {
     for (const auto& [here, statistics] : norms_)
       if (here == norm) return *statistics;

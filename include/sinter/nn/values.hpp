@@ -10,7 +10,7 @@ namespace sinter {
 
 namespace detail {
 
-/// Whether the types of a call's arguments begin with what converts to Wanted.
+/// Whether the first arguments of a call convert to the types Wanted.
 template <class Wanted, class Given>
 inline constexpr bool begin_with = std::is_same_v<Wanted, type_list<>>;
 template <class W, class... Wanted, class G, class... Given>
@@ -72,7 +72,7 @@ namespace nn::detail {
 
 using namespace sinter::detail;
 
-/// The first extents of a shape, then others, one of which may be -1.
+/// The first extents of a shape, then the extents `more`. One extent of `more` may be -1.
 template <std::size_t R, std::size_t N, std::size_t M>
 std::array<dim, R> extents_with(const std::array<dim, N>& first, const std::array<dim, M>& more) {
   static_assert(R >= M && R - M <= N);

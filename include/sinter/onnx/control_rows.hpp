@@ -103,7 +103,8 @@ inline void optional_get(call& c) {
   c.give(0, c.in[0]);
 }
 
-/// Boxes that no better one overlaps by more than a threshold, of values that are read.
+/// Boxes in descending order of score, without boxes that overlap a kept box by more than a threshold. The values of boxes
+/// and scores are read.
 inline void non_max_suppression(call& c) {
   const std::int64_t most = c.has(2) ? c.integers(2).at(0) : 0;
   const double overlap = c.has(3) ? c.number(3) : 0;
@@ -148,7 +149,7 @@ inline void non_max_suppression(call& c) {
   c.give(0, std::move(out));
 }
 
-/// A sum of cosines over a window.
+/// A window that is a sum of cosines.
 inline void give_cosines(call& c, std::initializer_list<double> factors) {
   const double size = c.number(0);
   if (!(size >= 0 && size <= 65536)) c.refuse("its size is " + std::to_string(size) + ", beyond 65536");

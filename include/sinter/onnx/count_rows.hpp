@@ -22,7 +22,7 @@ inline void determinant_row(call& c) {
   c.give(to_type(reshape_to(y, lanes), c.type(0)));
 }
 
-/// n-grams of one length in a pool: their elements, row by row, and where each is counted.
+/// n-grams of one length in a pool: their elements, row by row, and the place of each count.
 struct gram_pool {
   std::int64_t length = 1;
   std::vector<std::int64_t> elements, places;
@@ -58,7 +58,8 @@ inline item list_of_numbers(dtype type, const extents& e, const std::vector<std:
   for (const auto x : v) h.ints.push_back(dim(x));
   return known_item(std::move(h));
 }
-/// How often each n-gram of the pool is in a row of x (rows, n), its elements up to max_skip_count + 1 apart.
+/// The count of each n-gram of the pool in each row of x (rows, n). The elements of an n-gram are at equal distances of up to
+/// max_skip_count + 1.
 inline void tf_idf(call& c) {
   const std::string mode = c.s("mode", "TF");
   const std::int64_t skips = c.i("max_skip_count", 0);
@@ -102,7 +103,7 @@ inline void tf_idf(call& c) {
   c.give(single ? reshape_to(y, {dim(width)}) : y);
 }
 
-/// Triangles over the bins of a spectrum, as wide as the mel scale has them.
+/// Triangles over the bins of a spectrum, with edges at equal distances on the mel scale.
 inline void mel_weights(call& c) {
   const std::int64_t bins = whole_of(c.number(0)), length = whole_of(c.number(1)), rate = whole_of(c.number(2));
   const double low = c.number(3), high = c.number(4);
@@ -138,7 +139,7 @@ inline void mel_weights(call& c) {
   c.give(0, std::move(h));
 }
 
-/// Attention of (batch, heads, rows, size), whose scores and weights go through graphs of the node.
+/// Attention of (batch, heads, rows, size). Graphs of the node change its scores and weights.
 inline void flex_attention(call& c) {
   const node q = c.x(0), k = c.x(1), v = c.x(2);
   const extents eq = extents_of(q), ek = extents_of(k);

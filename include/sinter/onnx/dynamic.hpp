@@ -11,15 +11,16 @@
 
 namespace sinter {
 
-/// A handle to elements, or to a value of the current trace, as tensor<T, N> is one; its dtype and rank are values. Rank 12 at most.
+/// A handle to elements, or to a value of the current trace, like tensor<T, N>, but with dtype and rank as values. Rank 12 at
+/// most.
 class dynamic_tensor {
  public:
-  /// A handle to nothing.
+  /// An empty handle.
   dynamic_tensor() = default;
   /// The same elements, or the value of an expression.
   template <tensor_like X>
   dynamic_tensor(const X& x, location at = location::current()) : dynamic_tensor(detail::untyped(x, at)) {}
-  /// What a file holds.
+  /// A tensor over a file's array.
   dynamic_tensor(const io::array& a) : dynamic_tensor(io::detail::handle_of(a)) {}
   explicit dynamic_tensor(const detail::handle& h)
       : type_(h.type), extents_(h.extents), strides_(h.strides), memory_(h.memory), data_(h.data) {
@@ -28,7 +29,7 @@ class dynamic_tensor {
   /// The value of a node of the current trace.
   static dynamic_tensor of_node(ir::node_id id) { return dynamic_tensor(detail::of_node(id)); }
 
-  /// A new input of the graph that stands for it.
+  /// A new input of the graph in place of the tensor.
   dynamic_tensor input(engine::tracer& t, location where) const {
     dims e = extents_;
     t.input_extents(static_cast<int>(t.graph.inputs.size()), e.extent, e.rank);
@@ -48,11 +49,11 @@ class dynamic_tensor {
     h.data = static_cast<std::byte*>(h.memory.data());
     return dynamic_tensor(h);
   }
-  /// Zeros of its dtype and extents, in a trace.
+  /// Zeros with x's dtype and extents, in a trace.
   static dynamic_tensor zeros_like(const dynamic_tensor& x, location at) {
     return of_node(detail::push_constant(*engine::current(), x.type_, {}, x.extents_.extent, x.rank(), at, true));
   }
-  /// Its dtype and extents without elements.
+  /// A tensor with the same dtype and extents, without elements.
   dynamic_tensor shaped() const {
     dynamic_tensor x;
     x.type_ = type_;
@@ -64,7 +65,7 @@ class dynamic_tensor {
   bool is_traced() const { return static_cast<bool>(traced_); }
   dtype type() const { return type_; }
   int rank() const { return extents_.rank; }
-  /// The extents; while traced they may be symbolic.
+  /// The extents; symbolic ones are possible while traced.
   const dims& shape() const { return extents_; }
   dim size(int axis, location at = location::current()) const {
     const int i = axis < 0 ? axis + rank() : axis;
@@ -72,7 +73,7 @@ class dynamic_tensor {
     return detail::read_at(extents_[i], at);
   }
 
-  /// As a tensor of this dtype and rank. user_error when it has others.
+  /// A tensor of this dtype and rank. user_error if it has others.
   template <any_tensor X>
   X as(location at = location::current()) const {
     demand_defined(at);
@@ -92,7 +93,7 @@ class dynamic_tensor {
   /// "f32 (2, 3)".
   std::string text() const { return std::string(dtype_name(type_)) + " " + text::shape(extents_); }
 
-  /// The elements on the host, in row-major order. Ends the graph so far while traced.
+  /// The elements on the host, in row-major order. While traced it breaks the graph.
   io::array to_array(location at = location::current()) const {
     demand_defined(at);
     detail::handle h = as_handle();
@@ -125,7 +126,7 @@ class dynamic_tensor {
     return h;
   }
 
-  /// The node that it is in the current trace; elements become an input of the graph.
+  /// The node in the current trace; elements become an input of the graph.
   ir::node_id node(location at) const {
     demand_defined(at);
     const auto& t = engine::current();
@@ -134,7 +135,7 @@ class dynamic_tensor {
     return traced_.tracer() == t ? id : t->adopt(traced_.tracer().get(), id, at);
   }
 
-  /// What the engine reads of it; points into it.
+  /// The facts that the engine reads; points into the tensor.
   engine::argument as_argument() const {
     engine::argument a;
     a.data = data_;
@@ -153,7 +154,7 @@ class dynamic_tensor {
     return data_;
   }
   const dims& strides() const { return strides_; }
-  /// Makes it a handle to nothing whose reads name the call; its dtype and extents stay known.
+  /// Makes it an empty handle; a later read names the call. Its dtype and extents stay known.
   void donate(location call) {
     memory_ = {};
     traced_ = {};
@@ -161,7 +162,7 @@ class dynamic_tensor {
     marks_ = detail::donated_mark | static_cast<std::uint32_t>(call.line);
   }
   location donated_to() const { return detail::donated_to(data_, marks_); }
-  /// Says that calls will have other extents of an axis, as sinter's mark_dynamic does.
+  /// Marks an axis whose extent differs between calls, as sinter's mark_dynamic does.
   void mark_dynamic(int axis, std::int64_t least, std::int64_t most) {
     if (const location call = donated_to(); call.line) detail::fail_undefined("mark_dynamic", {}, call);
     marks_ = engine::add_mark(marks_, axis, true, least, most);

@@ -14,7 +14,8 @@ void unary(call& c) {
     if (!is_float(x.type())) return c.give(x);
   c.give(pointwise(Code, x));
 }
-/// Input 1, which lies along an axis of input 0 where that is told: before version 7, and by writers that kept to it.
+/// Input 1. Before version 7 the attribute `axis` gives its place among the axes of input 0. Some later files have the
+/// attribute too.
 inline node second(call& c) {
   const node b = c.x(1);
   if (!c.has_attribute("axis") || c.i("broadcast", 0) == 0) return b;
@@ -28,14 +29,14 @@ template <op Code>
 void binary(call& c) {
   c.give(pointwise(Code, c.x(0), second(c)));
 }
-/// Of any number of inputs.
+/// An operator of any number of inputs.
 template <op Code>
 void several(call& c) {
   node r = c.x(0);
   for (std::size_t k = 1; k < c.in.size(); ++k) r = pointwise(Code, r, c.x(k));
   c.give(r);
 }
-/// Of flags as integers.
+/// Maximum or minimum of any number of inputs.
 template <op Code>
 void extremes(call& c) {
   several<Code>(c);
@@ -47,7 +48,8 @@ inline void mean(call& c) {
   c.give(r / static_cast<double>(c.in.size()));
 }
 
-/// Activations are computed in f32 where floats are narrower, and in f64 of integers, which are cut.
+/// Converts a result to the dtype of input 0. Activations are computed in f32 for narrower floats, and in f64 for integers,
+/// whose results are cut.
 inline void give_wide(call& c, const node& y) { c.give(to_type(y, c.type(0))); }
 
 inline node sigmoid_of(const node& x) { return pointwise(op::sigmoid, x); }
@@ -62,14 +64,14 @@ inline node gelu_of(const node& x, bool by_tanh) {
 }
 inline node clipped(node x, double low, double high) { return ir::minimum(ir::maximum(x, low), high); }
 
-/// ASCII letters as small ones.
+/// A text with its ASCII letters in lower case.
 inline std::string small_letters(std::string s) {
   for (char& ch : s)
     if (ch >= 'A' && ch <= 'Z') ch = static_cast<char>(ch - 'A' + 'a');
   return s;
 }
 
-/// An activation by ONNX's name, for recurrent operators too.
+/// An activation by ONNX's name, also for recurrent operators.
 inline node activation(const std::string& name, const node& x, double alpha, double beta) {
   if (name == "Relu") return relu_of(x);
   if (name == "Tanh") return tanh_of(x);
@@ -117,16 +119,16 @@ inline void swish(call& c) {
   give_wide(c, x * sigmoid_of(x * c.f("alpha", 1)));
 }
 inline void gelu(call& c) { give_wide(c, gelu_of(wide(c.x(0)), c.s("approximate", "none") == "tanh")); }
-/// Integers of 64 bits, which f64 does not hold: beyond lambd less bias, towards zero.
+/// Shrink of 64-bit integers, which f64 cannot hold: elements beyond lambd lose the bias, and are cut towards zero.
 inline node shrunk(const node& x, double lambd, double bias) {
   const dtype type = x.type();
   const auto number = [&](double v) { return constant(type, v); };
   const double whole = std::floor(bias), more = bias > whole;
-  // x + bias and x - bias, cut.
+  // x + bias and x - bias, cut towards zero
   const auto cut = [&](const node& sum) { return more != 0 ? choose(ir::lt(sum, 0.0), sum + 1.0, sum) : sum; };
   const node up = cut(plus(x, constant_of(type, {0, static_cast<std::int64_t>(whole)}))),
              down = cut(minus(x, constant_of(type, {0, static_cast<std::int64_t>(whole + more)})));
-  const bool negative = is_unsigned(type) && -lambd <= 0;  // nothing is below
+  const bool negative = is_unsigned(type) && -lambd <= 0;  // elements below -lambd cannot exist
   node y = choose(pointwise(op::gt, x, number(std::floor(lambd))), down, number(0));
   if (is_unsigned(type) && lambd < 0) y = down;
   return negative ? y : choose(pointwise(op::lt, x, number(std::ceil(-lambd))), up, y);
@@ -138,7 +140,7 @@ inline void shrink(call& c) {
   const node x = is_float(c.type(0)) ? c.x(0) : to_type(c.x(0), dtype::f64);
   give_wide(c, ir::select(ir::lt(x, -lambd), x + bias, ir::select(ir::gt(x, lambd), x - bias, 0.0)));
 }
-/// Operators that were experiments of the first versions, and stand in files of their time.
+/// Experimental operators of the first versions, which old files contain.
 inline void affine(call& c) { give_wide(c, activation("Affine", wide(c.x(0)), c.f("alpha", 1), c.f("beta", 0))); }
 inline void scaled_tanh(call& c) {
   give_wide(c, activation("ScaledTanh", wide(c.x(0)), c.f("alpha", 1), c.f("beta", 1)));
@@ -149,7 +151,7 @@ inline void scale(call& c) { give_wide(c, wide(c.x(0)) * c.f("scale", 1)); }
 inline void prelu(call& c) {
   const node x = c.x(0);
   node slope = c.x(1);
-  if (slope.rank() == 1 && x.rank() > 2 && c.version < 7) {  // one for each channel
+  if (slope.rank() == 1 && x.rank() > 2 && c.version < 7) {  // one slope for each channel
     extents e(static_cast<std::size_t>(x.rank()), dim(1));
     e[1] = size_of_axis(slope, 0);
     slope = reshape_to(slope, e);
@@ -159,7 +161,7 @@ inline void prelu(call& c) {
 inline void reciprocal(call& c) { c.give(1.0 / c.x(0)); }
 inline void identity(call& c) {
   if (!c.has(0)) c.given(0);
-  c.give(0, c.in[0]);  // text too
+  c.give(0, c.in[0]);  // the value may be a text
 }
 
 inline void clip(call& c) {
@@ -182,7 +184,7 @@ inline void bit_shift(call& c) {
 inline void mod(call& c) {
   const node a = c.x(0), b = c.x(1), r = pointwise(op::fmod, a, b);
   if (c.i("fmod", 0) == 1 || is_unsigned(a.type())) return c.give(r);
-  // The sign of the divisor, as Python's %.
+  // A remainder with the sign of the divisor, like Python's %.
   const node zero = constant(a.type(), 0);
   const node other = pointwise(op::bit_and, pointwise(op::ne, r, zero),
                                pointwise(op::ne, pointwise(op::lt, r, zero), pointwise(op::lt, b, zero)));
@@ -219,7 +221,7 @@ inline void pow(call& c) {
     const bool is_u64 = b.type() == dtype::u64 || type == dtype::u64;
     return c.give(to_type(power(a, b, exact ? type : is_u64 ? dtype::u64 : dtype::i64), type));
   }
-  // Whole exponents of integers are products.
+  // A power of an integer with a whole exponent is computed by products.
   const node by = to_type(b, dtype::f64),
              whole = pointwise(op::bit_and, pointwise(op::eq, pointwise(op::trunc, by), by),
                                pointwise(op::lt, pointwise(op::abs, by), constant(dtype::f64, 0x1p62)));
@@ -247,7 +249,7 @@ inline node cast_by(const node& x, dtype to, bool saturate) {
     return to_type(ir::select(pointwise(op::isnan, y), y, clipped(y, -most, most)), to);
   }
   if (is_float(x.type()) && is_integer(to) && size_of(to) < 4) {
-    // Out of range ONNX's reference wraps, where cast saturates.
+    // Out of range, ONNX's reference wraps, but cast saturates.
     return to_type(to_type(x, dtype::i64), to);
   }
   return to_type(x, to);

@@ -1,4 +1,4 @@
-// onnx/flow_rows.hpp: If, Loop and Scan: branches and loops of the graph where what they carry keeps its kind.
+// onnx/flow_rows.hpp: If, Loop and Scan: branches and loops of the graph, if carried values keep their dtypes and ranks.
 #pragma once
 
 #include <map>
@@ -8,7 +8,7 @@
 
 namespace sinter::onnx::rows {
 
-/// Steps that are traced one by one, at most.
+/// The most steps that are traced one by one.
 inline constexpr std::int64_t most_steps = 4096;
 
 inline item known_item(host_values h) {
@@ -30,7 +30,7 @@ inline const graph_proto& graph_of(call& c, const char* name) {
 }
 inline const graph_proto& body_of(call& c) { return graph_of(c, "body"); }
 
-/// Equal values of steps along a new axis.
+/// Values of steps, stacked along a new axis.
 inline item stacked_items(call& c, const std::vector<item>& all, int axis) {
   std::vector<node> parts;
   for (const item& x : all) {
@@ -44,7 +44,7 @@ inline bool all_tensors(const std::vector<item>& all) {
   return std::none_of(all.begin(), all.end(), [](const item& x) { return x.list || x.is_optional || !x.present(); });
 }
 
-/// What graphs within give while they are parts of the graph: nodes, and formats of their elements.
+/// Results of inner graphs that are parts of the graph: nodes, and formats of their elements.
 struct part_results {
   std::vector<item> items;
   std::vector<int> formats;
@@ -60,7 +60,7 @@ struct part_results {
   }
 };
 
-/// One flag, of any rank.
+/// Checks that the condition is a flag. The flag may have any rank.
 inline void check_flag(dtype t) {
   if (!is_bool(t)) wire::fail_file(std::string("its condition is ") + dtype_name(t) + ", and no flag");
 }
@@ -69,7 +69,8 @@ inline node flag_of(const node& x) {
   return reshape_to(x, {});
 }
 
-/// Both branches as parts of the graph. user_error where they give different kinds, or read values.
+/// Both branches as parts of the graph. Throws user_error if their results differ in dtype or extents, or if a branch reads
+/// values.
 inline void if_as_cond(call& c, const graph_proto& yes, const graph_proto& no) {
   const node predicate = flag_of(c.x(0));
   part parts[2];
@@ -104,13 +105,14 @@ inline void if_as_cond(call& c, const graph_proto& yes, const graph_proto& no) {
   for (std::size_t k = 0; k < out.size(); ++k) c.give(k, traced_item(value_of(out[k]), results[0].formats[k]));
 }
 
-/// What an error says, its beginning: errors of graphs within graphs hold one another.
+/// The beginning of an error's message. Errors of inner graphs contain each other.
 inline std::string without_prefix(const std::string& what) {
   const std::string prefix = "sinter: [onnx] ";
   const std::string text = what.rfind(prefix, 0) == 0 ? what.substr(prefix.size()) : what;
   return text.size() > 1000 ? text.substr(0, 1000) + "..." : text;
 }
-/// Runs `first`; where that is no part of a graph, `otherwise`, which reads values or goes step by step: `how` says which.
+/// Runs `first`. If it cannot become a part of the graph, runs `otherwise`, which reads values or goes step by step. `how`
+/// names the latter in errors.
 template <class First, class Otherwise>
 void tried(call& c, const char* how, const First& first, const Otherwise& otherwise) {
   const auto given = c.in;
@@ -143,7 +145,7 @@ inline void if_(call& c) {
       c, "with its condition read", [&] { if_as_cond(c, yes, no); }, by_value);
 }
 
-/// The input of a body that each of its results is, unchanged; none: -1.
+/// For each result of a body, the input that it passes through unchanged; -1 if it changes.
 inline std::vector<int> passed_through(const graph_proto& body) {
   std::map<std::string_view, int> inputs;
   for (std::size_t j = 0; j < body.inputs.size(); ++j) inputs.emplace(body.inputs[j].name, static_cast<int>(j));
@@ -162,14 +164,14 @@ inline std::vector<int> passed_through(const graph_proto& body) {
   return out;
 }
 
-/// A Loop while it becomes one of the graph.
+/// Builds a Loop as a loop of the graph.
 struct loop_builder {
   call& c;
   const graph_proto& body;
-  std::vector<item> start;            ///< carried values as they begin
-  std::vector<std::size_t> changing;  ///< those that a step changes
+  std::vector<item> start;            ///< the first carried values
+  std::vector<std::size_t> changing;  ///< carried values that a step changes
   std::size_t scanned = 0;
-  std::vector<int> formats;  ///< of carried values, then of those scanned
+  std::vector<int> formats;  ///< formats of carried values, then of scanned values
   bool always = true;        ///< the body's condition is known to hold
 
   loop_builder(call& k, const graph_proto& b, std::vector<item> carried)
@@ -183,7 +185,7 @@ struct loop_builder {
     for (const auto k : changing) out.push_back(c.im.value(start[k]));
     return out;
   }
-  /// One step: the condition, what changes, what is scanned.
+  /// The results of a step: the condition, the changed carried values, and the scanned values.
   struct step_values {
     node on;
     std::vector<node> carried, scanned;
@@ -216,7 +218,7 @@ struct loop_builder {
       c.give(start.size() + k, traced_item(stacks[k], formats[start.size() + k]));
   }
 
-  /// `length` steps, no condition. False when the body has one.
+  /// `length` steps without a condition. False if the body has a condition.
   bool counted(dim length) {
     const turned out = repeated(length, first_values(), {}, false, [&](const turn& t) {
       step_values y = step(t.index, t.carried);
@@ -226,7 +228,8 @@ struct loop_builder {
     give(out.carried, out.stacked);
     return true;
   }
-  /// `length` steps, of which those after the condition has failed change nothing; how many did is read where values are scanned.
+  /// `length` steps. Steps after the condition has failed change nothing. If values are scanned, the number of effective
+  /// steps is read.
   void masked(std::int64_t length, bool starts) {
     std::vector<node> init = first_values();
     init.push_back(constant(dtype::b8, starts));
@@ -244,7 +247,7 @@ struct loop_builder {
     });
     std::vector<node> last(out.carried.begin(), out.carried.end() - 2);
     if (out.stacked.empty()) return give(last, {});
-    // Nodes are asked for again behind what is read.
+    // A read ends the graph, so nodes are requested again.
     give(last, out.stacked);
     item taken = traced_item(out.carried.back());
     const dim count = c.im.host(taken).ints.at(0);
@@ -253,7 +256,7 @@ struct loop_builder {
       c.give(k, traced_item(sliced(c.im.value(c.out[k]), 0, 0, count), format));
     }
   }
-  /// As long as the condition holds, and below a number of steps, if there is one.
+  /// Steps as long as the condition holds, and at most `most` steps if it is given.
   void while_(const item* most, const item* on) {
     std::vector<node> init = first_values();
     init.push_back(on ? flag_of(c.im.value(*on)) : constant(dtype::b8, 1));
@@ -279,14 +282,15 @@ struct loop_builder {
   }
 };
 
-/// What steps stack of which there are none: no element, of the dtype and extents that a step gives.
+/// The stack of a loop without steps: no elements, with the dtype and extents of a step's value.
 inline item stacked_none(call& c, const item& one) {
   if (one.list || one.is_optional || !one.present()) c.refuse("it stacks a sequence or an optional");
   extents e = one.shape();
   e.insert(e.begin(), dim(0));
   return traced_item(constant(one.type(), 0, e), one.format);
 }
-/// The results of a step that is not taken, for their kinds alone: as `step` gives them, else as the body declares them.
+/// The results of a step that does not run, for their dtypes and extents only. They come from `step`, else from the body's
+/// declarations.
 template <class Step>
 std::vector<item> kinds_of_step(call& c, const graph_proto& body, const Step& step) {
   try {
@@ -304,7 +308,7 @@ std::vector<item> kinds_of_step(call& c, const graph_proto& body, const Step& st
   }
 }
 
-/// Step by step: the number of steps is known, or the condition is read at each.
+/// Runs the loop step by step. The number of steps is known, or the condition is read at each step.
 inline void loop_by_steps(call& c, const graph_proto& body, std::vector<item> carried) {
   std::int64_t most = most_steps + 1;
   if (c.has(0)) most = c.integers(0).at(0);
@@ -332,7 +336,7 @@ inline void loop_by_steps(call& c, const graph_proto& body, std::vector<item> ca
     c.give(carried.size() + i,
            none.empty() ? stacked_items(c, scanned[i], 0) : stacked_none(c, none.at(1 + carried.size() + i)));
 }
-/// The loop as one of the graph. Where values are scanned the number of steps is read, and a derivative reads it too.
+/// The Loop as a loop of the graph. If values are scanned or a derivative is taken, the number of steps is read.
 inline void loop_as_one(call& c, const graph_proto& body, const std::vector<item>& carried) {
   if (!all_tensors(carried)) wire::fail_file("it carries a sequence or an optional");
   loop_builder b(c, body, carried);
@@ -341,7 +345,7 @@ inline void loop_as_one(call& c, const graph_proto& body, const std::vector<item
              known_start = !c.has(1) || is_known(c, 1) || reads;
   std::optional<dim> length;
   if (known_length) length = c.sizes(0).at(0);
-  // No number of steps is told by the largest one.
+  // Files write the largest number to mean no limit.
   if (length && !length->is_symbolic() && length->bits > (std::int64_t{1} << 53)) length.reset();
   bool starts = true;
   if (known_start && c.has(1)) starts = c.integers(1).at(0) != 0;
@@ -370,7 +374,7 @@ inline void loop(call& c) {
 
 inline std::int64_t entry(const std::vector<std::int64_t>& all, std::size_t k) { return k < all.size() ? all[k] : 0; }
 
-/// A Scan: what it carries, what it reads step by step with the steps as first axis, and which way.
+/// A Scan: its states, its inputs with the steps as first axis, and its directions.
 struct scan_builder {
   call& c;
   const graph_proto& body;
@@ -385,7 +389,8 @@ struct scan_builder {
   }
   std::size_t stacks() const { return body.outputs.size() - states.size(); }
 
-  /// One loop of the graph: the last states, then stacks with the steps as first axis. Lengths, if any, are those of one lane.
+  /// A loop of the graph. Returns the last states, then stacks with the steps as first axis. `length`, if given, is the
+  /// length of one lane.
   std::vector<item> as_one(const node& length = {}) {
     std::vector<node> init, sliced_values;
     for (const item& x : states) init.push_back(c.im.value(x));
@@ -475,7 +480,7 @@ inline scan_builder scan_of(call& c, std::size_t first) {
   return b;
 }
 
-/// Scan as it was before version 9: sequences of a batch, each of its own length.
+/// Scan before version 9: sequences of a batch, each with its own length.
 inline void scan_of_batch(call& c) {
   scan_builder b = scan_of(c, 1);
   const std::size_t states = b.states.size(), inputs = c.in.size() - 1 - states;
@@ -491,7 +496,7 @@ inline void scan_of_batch(call& c) {
   series<ir::node_id> given;
   for (const node& x : operands) {
     given.push_back(x.id());
-    size_of_axis(x, 0);  // it has one
+    size_of_axis(x, 0);  // the axis exists
     in.push_back(p.input(x.type(), ir::shape(x.extents().begin() + 1, x.extents().end())));
   }
   std::vector<int> formats;

@@ -6,7 +6,8 @@
 
 namespace sinter::onnx::rows {
 
-/// Transforms of (…, n, 2) along n; an inverse divides by n. In f64: elements that should be 0 are, within what ONNX allows.
+/// Transforms of (…, n, 2) along n; an inverse divides by n. The transform is in f64, which keeps the errors of zero elements
+/// within ONNX's tolerance.
 inline node transformed(const node& x, bool inverse) {
   const extents e = extents_of(x);
   const dim n = e[e.size() - 2];
@@ -19,13 +20,13 @@ inline node transformed(const node& x, bool inverse) {
                     e);
 }
 
-/// Real numbers as complex ones.
+/// Real numbers as complex numbers.
 inline node with_imaginary(const node& x) {
   extents e = extents_of(x);
   return e.back() == 2 ? x : joined({x, constant(x.type(), 0, e)}, x.rank() - 1);
 }
 
-/// `count` elements of an axis: the first, or zeros behind them.
+/// The first `count` elements of an axis, with zeros behind them if the axis is shorter.
 inline node resized(const node& x, int axis, dim count) {
   const auto a = static_cast<std::size_t>(axis);
   extents e = extents_of(x);
@@ -36,7 +37,7 @@ inline node resized(const node& x, int axis, dim count) {
   return padded(x, zeros, behind, 0);
 }
 
-/// n numbers' transform of its first n / 2 + 1: the others are their conjugates in reverse.
+/// The transform of n real numbers from its first n / 2 + 1 elements. The other elements are their conjugates in reverse.
 inline node completed(const node& x, int axis, dim n) {
   const dim m = size_of_axis(x, axis);
   if (n - m <= 0) return x;

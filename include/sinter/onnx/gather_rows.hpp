@@ -15,7 +15,7 @@ inline void gather(call& c) {
   if (known)
     for (const dim& d : c.in[1].host->ints) negative = negative || (!d.is_symbolic() && d.bits < 0);
   const node x = c.x(0), index = to_type(c.x(1), dtype::i64);
-  // One known place is a slice.
+  // A gather at one known place is a slice.
   if (known && c.in[1].host->ints.size() == 1 && !c.in[1].host->ints[0].is_symbolic()) {
     dim at = c.in[1].host->ints[0];
     const dim n = size_of_axis(x, axis);
@@ -30,7 +30,7 @@ inline void gather(call& c) {
   c.give(taken(x, negative ? from_start(index, size_of_axis(x, axis)) : index, axis));
 }
 
-/// x and index cut to the same extents off the axis, which index's are.
+/// x cut to the extents of index, except along the axis.
 inline node fitted_to(node x, const extents& index, int axis) {
   for (int a = 0; a < x.rank(); ++a)
     if (a != axis) x = sliced(x, a, 0, index[static_cast<std::size_t>(a)]);
@@ -42,7 +42,7 @@ inline void gather_elements(call& c) {
   c.give(ir::gather(fitted_to(x, extents_of(index), axis), index, axis));
 }
 
-/// The row-major place among the first axes of `e` that rows of an index name; index is (…, k).
+/// The row-major places in the first axes of `e`, from the rows of an index (…, k).
 inline node linear_places(const node& index, const extents& e) {
   const int last = index.rank() - 1;
   node at;
@@ -54,7 +54,7 @@ inline node linear_places(const node& index, const extents& e) {
   }
   return at;
 }
-/// How many axes behind the first ones each row of an index names.
+/// The number of axes, after the batch axes, that each row of an index addresses.
 inline std::size_t named_axes(call& c, const extents& e, const extents& index, std::size_t batch) {
   const std::int64_t k = index.empty() ? 0 : static_cast<std::int64_t>(index.back());
   if (batch >= index.size() || batch > e.size() || k < 1 || k > static_cast<std::int64_t>(e.size() - batch))
@@ -159,7 +159,7 @@ inline host_values list_of(const std::vector<std::int64_t>& v) {
   for (auto x : v) h.ints.push_back(dim(x));
   return h;
 }
-/// Places that follow from values: the graph so far ends, and they are known.
+/// The places depend on values, so the graph ends here, and the values are read.
 inline void compress(call& c) {
   const extents keep = c.sizes(1);
   std::vector<std::int64_t> places;
@@ -194,14 +194,14 @@ inline void nonzero(call& c) {
   for (const auto& f : found) out.ints.insert(out.ints.end(), f.begin(), f.end());
   c.give(0, std::move(out));
 }
-/// Below 0, 0, above 0: how two elements of a dtype are ordered; NaN is behind all others, and equal to itself.
+/// Negative, 0 or positive: the order of two elements of a dtype. NaN follows all other numbers, and equals itself.
 inline int ordered(dtype type, const ir::scalar& p, const ir::scalar& q) {
   const auto by = [](const auto& a, const auto& b) { return a < b ? -1 : b < a ? 1 : 0; };
   if (is_unsigned(type)) return by(static_cast<std::uint64_t>(p.i), static_cast<std::uint64_t>(q.i));
   if (!is_float(type)) return by(p.i, q.i);
   return std::isnan(p.f) || std::isnan(q.f) ? by(std::isnan(p.f), std::isnan(q.f)) : by(p.f, q.f);
 }
-/// Elements of an array, picked by their row-major places.
+/// Elements of an array at row-major places.
 inline item picked(const io::array& x, const std::vector<std::int64_t>& shape, const std::vector<std::size_t>& places) {
   item out;
   const std::size_t each = size_of(x.type);

@@ -1,4 +1,4 @@
-// onnx/importer.hpp: runs a model's graph on a trace: names, constants, folding, functions and graphs within.
+// onnx/importer.hpp: runs a model's graph on a trace: names, constants, folding, functions and inner graphs.
 #pragma once
 
 #include <bit>
@@ -8,14 +8,14 @@
 
 namespace sinter::onnx {
 
-/// Names of a graph under way, and those around it.
+/// The values of a graph that is being run, by name, and the frame of the graph around it.
 struct frame {
   frame* outer = nullptr;
   std::unordered_map<std::string, item> values;
-  std::unordered_map<std::string, const attribute_proto*> attributes;  ///< of a function's call
+  std::unordered_map<std::string, const attribute_proto*> attributes;  ///< the attributes of a function's call
   const std::map<std::string, std::int64_t>* opsets = nullptr;
-  bool of_function = false;                            ///< a function does not see what is around its call
-  const std::map<std::string, item>* given = nullptr;  ///< in place of initialisers and constants of the model's graph
+  bool of_function = false;                            ///< a function does not see the names around its call
+  const std::map<std::string, item>* given = nullptr;  ///< replaces initialisers and constants of the model's graph
 
   const item* given_for(const std::string& name) const {
     const auto it = given ? given->find(name) : std::map<std::string, item>::const_iterator();
@@ -28,7 +28,7 @@ struct frame {
   }
 };
 
-/// The rows of an operator, ascending by version; empty where there is none. (table.hpp)
+/// The rows of an operator, ascending by version; empty for an unknown operator. (table.hpp)
 std::span<const row* const> rows_of(std::string_view domain, std::string_view name);
 inline const row* row_for(std::string_view domain, std::string_view name, std::int64_t version) {
   const row* found = nullptr;
@@ -37,7 +37,7 @@ inline const row* row_for(std::string_view domain, std::string_view name, std::i
   return found;
 }
 
-/// A number of the file as one that may become an extent. Those whose bits stand for a size of calls cannot.
+/// Checks that a number of the file may become an extent. Numbers whose bits stand for a size of calls may not.
 inline dim number_of_file(std::int64_t v) {
   if (dim(v).is_symbolic()) wire::fail_file("the number " + std::to_string(v) + " is no extent, position or count");
   return dim(v);
@@ -72,7 +72,7 @@ inline ir::scalar element_of(const io::array& a, std::int64_t k) {
   });
   return out;
 }
-/// A literal of one dtype as one of another, as a cast has it.
+/// A literal converted from one dtype to another, as a cast does it.
 inline ir::scalar converted(const ir::scalar& x, dtype from, dtype to) {
   if (from == to) return x;
   if (is_float(from)) return ir::scalar::of(to, x.f);
@@ -101,34 +101,34 @@ inline io::array array_of(const host_values& h) {
   return a;
 }
 
-/// What a model has loaded: shared by its handles.
+/// A loaded model; its handles share it.
 struct loaded {
-  std::string path;                   ///< of the file; empty for a model in memory
-  std::optional<std::string> folder;  ///< where files are that it names; a model in memory may have none
+  std::string path;                   ///< the path of the file; empty for a model in memory
+  std::optional<std::string> folder;  ///< the folder of external files; a model in memory may lack a folder
   storage file;
   model_proto proto;
   std::map<std::string, item> constants;  ///< initialisers of the graph, by name
-  std::vector<std::string> weights;       ///< those of floating dtypes, in the file's order
+  std::vector<std::string> weights;       ///< the initialisers of floating dtypes, in the file's order
   std::unordered_map<const tensor_proto*, item> tensors;
   std::map<std::pair<std::string, std::string>, const function_proto*> functions;
   std::map<std::string, storage> external;  ///< files beside the model, mapped
-  std::optional<io::array> copies;          ///< room for weights that lie unaligned in the file
-  std::size_t copied = 0;                   ///< bytes of it that are taken
-  std::size_t spread = 0;  ///< bytes of sparse tensors with their zeros, beyond those that the file allows
+  std::optional<io::array> copies;          ///< memory for weights that lie unaligned in the file
+  std::size_t copied = 0;                   ///< bytes of `copies` in use
+  std::size_t spread = 0;  ///< bytes of sparse tensors with their zeros, beyond the bytes that the file allows
   std::map<std::pair<const void*, int>, dynamic_tensor> on_devices;  ///< weights, by block and GPU
 };
 
 /// The elements of a tensor of the file. (model_rules.hpp)
 item item_of_tensor(const tensor_proto& t, const loaded& m);
 
-/// A value that no tensor holds, which is an error where it is read alone.
+/// A value that a tensor cannot hold. Reading it alone is an error.
 inline item refused_item(std::string why) {
   item x;
   x.refused = std::make_shared<const std::string>(std::move(why));
   return x;
 }
 
-/// How many nodes are run beyond those that the file lists: those of loops and functions, again and again.
+/// The most node runs beyond the nodes in the file. Loops and functions run their nodes repeatedly.
 inline constexpr std::size_t most_runs = 500000;
 
 /// Runs graphs on the current trace.
@@ -138,7 +138,7 @@ class importer {
 
   loaded& model() { return m_; }
 
-  /// The key that random numbers are drawn from, u64; user_error where there is none.
+  /// The key of random numbers, u64; user_error if the model has no key.
   node drawing_key() {
     if (!key_.defined())
       wire::fail_file(
@@ -148,7 +148,7 @@ class importer {
   }
   void draw_from(dynamic_tensor key) { key_ = std::move(key); }
   std::int64_t next_draw() { return draws_++; }
-  /// The indices of the loops around what is traced.
+  /// The indices of the loops around the current node.
   const std::vector<dynamic_tensor>& turns() const { return turns_; }
   /// A step of a loop until the end of the scope.
   class stepping {
@@ -181,7 +181,7 @@ class importer {
     return run_nodes(g.nodes, f, results);
   }
 
-  /// The item of a tensor of the file; one for each.
+  /// The item of a tensor of the file. Each tensor has a single item.
   const item& tensor(const tensor_proto& t) {
     const auto [it, fresh] = m_.tensors.try_emplace(&t);
     if (!fresh) return it->second;
@@ -199,7 +199,7 @@ class importer {
     return x.host ? array_of(*x.host) : x.x.to_array(place_of_nodes());
   }
 
-  /// The elements of an item, of which integers may become extents.
+  /// The elements of an item. Its integers may become extents.
   const host_values& host(item& x) {
     if (!x.host) {
       if (x.refused) wire::fail_file(*x.refused);
@@ -209,7 +209,8 @@ class importer {
     return *x.host;
   }
 
-  /// Whether an item's elements are known, or can be: integers that may not be extents stay tensors.
+  /// Whether an item's elements are known, or become known by reading a constant. Integers whose bits stand for sizes stay in
+  /// the tensor.
   bool is_known(item& x) {
     if (x.host) return true;
     if (x.refused) return false;
@@ -241,7 +242,7 @@ class importer {
  private:
   friend class call;
 
-  /// One level more until the end of the scope.
+  /// One more level of nesting until the end of the scope.
   class deeper {
    public:
     deeper(int& depth, const char* why) : depth_(depth) {
@@ -281,7 +282,7 @@ class importer {
     return value_of(x.node(place_of_nodes()));
   }
 
-  /// Runs nodes in order, and forgets values behind their last use.
+  /// Runs nodes in order, and forgets each value after its last use.
   std::vector<item> run_nodes(const std::vector<node_proto>& nodes, frame& f, const std::vector<std::string>& results) {
     std::unordered_map<std::string, std::size_t> last;
     for (std::size_t k = 0; k < nodes.size(); ++k) note_uses(nodes[k], k, last);
@@ -345,7 +346,7 @@ class importer {
     } catch (const user_error& e) {
       if (std::string_view(e.what()).rfind("sinter: [onnx] node '", 0) == 0) throw;
       fail_node(n, e.what());
-    } catch (const std::logic_error&) {  // of a list that is shorter than the operator reads
+    } catch (const std::logic_error&) {  // a list is shorter than the operator requires
       fail_node(n, "it has fewer inputs, axes or numbers than it reads");
     }
   }
@@ -435,7 +436,7 @@ inline const host_values* call::known(std::size_t k) {
 
 namespace detail_ {
 
-/// Elements as the reference interpreter has them.
+/// Elements in the form of the reference interpreter.
 inline ir::literal_array literals_of(const host_values& h) {
   ir::literal_array a;
   a.type = h.type;
@@ -454,7 +455,7 @@ inline host_values host_of(const ir::literal_array& a) {
   return h;
 }
 
-/// Whether a graph computes at most so many elements, and terms of sums.
+/// Whether a graph computes at most `most` elements and terms of sums.
 inline bool computes_at_most(const ir::graph& g, double most) {
   double work = 0;
   for (ir::node_id id = 0; id < g.size(); ++id) {
@@ -471,7 +472,8 @@ inline bool computes_at_most(const ir::graph& g, double most) {
   return work <= most;
 }
 
-/// Runs a row on known elements, on a graph of its own, by the reference interpreter. False when a result is no tensor.
+/// Runs a row on known elements, in a separate graph, by the reference interpreter. False if a result is a sequence or of a
+/// packed format, if the row captures a value, or if it has effects. Also false if the work is too large.
 inline bool evaluate_row(const row& r, call& c) {
   std::vector<ir::literal_array> values;
   std::vector<item> results;
@@ -489,7 +491,7 @@ inline bool evaluate_row(const row& r, call& c) {
     const std::size_t given = t->graph.inputs.size();
     c.out.clear();
     r.run(c);
-    if (t->graph.inputs.size() != given) return false;  // it captured something
+    if (t->graph.inputs.size() != given) return false;  // the row captured a value
     for (item& y : c.out) {
       if (y.list || y.format || (y.present() && y.x.defined() && !y.x.is_traced())) return false;
       if (!y.host && y.present()) t->graph.outputs.push_back(y.x.node(place_of_nodes()));
@@ -515,7 +517,7 @@ inline bool is_one_of(std::string_view name, std::initializer_list<std::string_v
   return std::find(all.begin(), all.end(), name) != all.end();
 }
 
-/// Operators that move elements: which inputs those are (bit k), 0 for others.
+/// For operators that move elements: the inputs whose elements they move (bit k). 0 for other operators.
 inline unsigned moved_inputs(std::string_view name) {
   if (is_one_of(name, {"Gather", "Slice", "Squeeze", "Unsqueeze", "Reshape", "Transpose", "Expand", "Tile", "Split",
                        "Identity", "Flatten", "GatherElements", "GatherND"}))
@@ -526,7 +528,7 @@ inline unsigned moved_inputs(std::string_view name) {
   return 0;
 }
 
-/// The same elements at other places: places are moved in their stead.
+/// Folds an operator that moves elements: it runs on indices of the elements, and the results are looked up.
 inline bool fold_moved(call& c, unsigned moved) {
   std::vector<dim> table;
   std::vector<item> kept = c.in;
@@ -578,13 +580,13 @@ inline std::optional<dim> size_result(std::string_view name, dim a, dim b) {
 
 }  // namespace detail_
 
-/// Elements that are sizes of calls: moved, added, compared.
+/// Computes integers that may be sizes of calls: moves, casts, arithmetic, comparisons.
 inline bool importer::fold_sizes(call& c) {
   const std::string& name = c.n.op;
   if (const unsigned moved = detail_::moved_inputs(name); moved) return detail_::fold_moved(c, moved);
   if (name == "Cast") {
     const dtype to = c.type_named("to", 0);
-    // Narrower integers may wrap, which sizes do not.
+    // Narrower integers may wrap, but sizes do not.
     if (is_float(to) || size_of(to) < 4 || is_float(c.type(0))) return false;
     host_values h = *c.in[0].host;
     h.type = to;
@@ -601,7 +603,7 @@ inline bool importer::fold_sizes(call& c) {
   if (c.in.size() != 2) return false;
   const host_values &a = *c.in[0].host, &b = *c.in[1].host;
   if (is_float(a.type) || is_float(b.type)) return false;
-  // Sizes are signed: u64 beyond them is compared and divided by kernels.
+  // Sizes are signed. Kernels compare and divide u64, which may be larger.
   if (a.type == dtype::u64 && !detail_::is_one_of(name, {"Add", "Sub", "Mul", "Equal"})) return false;
   host_values out;
   out.shape = broadcast_extents(a.shape, b.shape);

@@ -11,20 +11,20 @@
 
 namespace sinter::onnx {
 
-/// Loops of a known number of steps, this one at most, are traced step by step.
+/// Loops of a known number of steps up to this limit are traced step by step.
 inline constexpr std::int64_t most_unrolled = 4;
 
-/// A value of the trace `around`, in the current one; nothing stays nothing.
+/// A value of the trace `around`, in the current trace. An undefined value stays undefined.
 inline node brought_in(const std::shared_ptr<engine::tracer>& around, const node& x) {
   return x ? value_of(engine::current()->adopt(around.get(), x.id(), place_of_nodes())) : x;
 }
 
-/// What a step is given.
+/// The arguments of a step.
 struct turn {
-  node index;  ///< of the slices, i64
+  node index;  ///< the index of the slices, i64
   std::vector<node> carried, slices;
 };
-/// What a step gives: the next carried values, and what is stacked.
+/// The results of a step: the next carried values, and the values to stack.
 struct turned {
   std::vector<node> carried, stacked;
 };
@@ -32,7 +32,7 @@ using turn_body = std::function<turned(const turn&)>;
 
 inline std::string kind_of(const node& x) { return std::string(dtype_name(x.type())) + " " + text_of(extents_of(x)); }
 
-/// x with extents that are written as those of `like`; user_error where the two differ.
+/// x with extents written as those of `like`; user_error if x and `like` differ in dtype or extents.
 inline node fitted(const node& x, const node& like, const std::string& what) {
   const extents e = extents_of(x), want = extents_of(like);
   bool same = x.type() == like.type() && e.size() == want.size();
@@ -48,7 +48,7 @@ inline std::vector<node> fitted_to_carry(const std::vector<node>& next, const st
   return out;
 }
 
-/// Step i's part of a value that is read along its first axis.
+/// Slice i of x along its first axis.
 inline node slice_at(const node& x, std::int64_t i) {
   extents e = extents_of(x);
   e.erase(e.begin());
@@ -76,7 +76,7 @@ inline turned unrolled_steps(std::int64_t length, turned now, const std::vector<
 
 }  // namespace detail_
 
-/// A trace of a part of the current one, with inputs of its own.
+/// A trace of a part of the current trace, with its own inputs.
 class part {
  public:
   part() : around_(engine::current()), tracer_(engine::make_inner_tracer()) {}
@@ -86,7 +86,7 @@ class part {
   ir::node_id input(dtype type, const ir::shape& extents) {
     return tracer_->graph.add_input(type, extents, place_of_nodes());
   }
-  /// Runs f, which gives the part's results, within it.
+  /// Runs f within the part. f returns the part's results.
   template <class F>
   void run(F&& f) {
     const sinter::detail::part_scope scope(tracer_);
@@ -99,9 +99,10 @@ class part {
   std::shared_ptr<engine::tracer> around_, tracer_;
 };
 
-/// Steps over the first axis of `xs`, whose extent is `length`: one loop of the graph, whatever the length; at most most_unrolled
-/// known steps are traced one by one. Values of the trace around are brought in by the body. `reverse`: from the last slice to
-/// the first; stacks are in the order of slices. user_error when a carried value changes its dtype or extents.
+/// Steps over the first axis of `xs`, whose extent is `length`. The steps are one loop of the graph; a known number of at
+/// most most_unrolled steps is traced step by step. The body brings in values of the trace around. `reverse` steps from the
+/// last slice to the first; stacks are in the order of slices. Throws user_error if a carried value changes its dtype or
+/// extents.
 inline turned repeated(dim length, const std::vector<node>& carried, const std::vector<node>& xs, bool reverse,
                        const turn_body& body) {
   if (!length.is_symbolic() && length.bits > 0 && length.bits <= most_unrolled)
@@ -118,7 +119,7 @@ inline turned repeated(dim length, const std::vector<node>& carried, const std::
     extents e = extents_of(x);
     if (e[0] != length)
       wire::fail_file("values that are read step by step have " + e[0].text() + " and " + length.text() + " slices");
-    e[0] = length;  // as it is written
+    e[0] = length;  // the extent is written as `length`
     operands.push_back(reshape_to(x, e).id());
     slices.push_back(p.input(x.type(), ir::shape(x.extents().begin() + 1, x.extents().end())));
   }
@@ -139,7 +140,7 @@ inline turned repeated(dim length, const std::vector<node>& carried, const std::
   return out;
 }
 
-/// Steps as long as `test` of the carried values holds; no derivative flows through them.
+/// Steps as long as `test` of the carried values holds. No derivative flows through the steps.
 inline std::vector<node> repeated_while(const std::vector<node>& carried,
                                         const std::function<node(const std::vector<node>&)>& test,
                                         const std::function<std::vector<node>(const std::vector<node>&)>& body) {
@@ -168,7 +169,7 @@ inline std::vector<node> repeated_while(const std::vector<node>& carried,
   return out;
 }
 
-/// Whether a derivative of what is traced is under way: then its graph stays whole.
+/// Whether a derivative of the traced function is being taken. Then its graph must stay whole.
 inline bool stays_whole() {
   const auto& call = engine::current()->outermost().call;
   return call && call->whole > 0;

@@ -1,4 +1,4 @@
-// onnx/model.hpp: a model from a file: load, inputs and outputs, weights, calls.
+// onnx/model.hpp: a model from a file: loading, inputs and outputs, weights, calls.
 #pragma once
 
 #include <concepts>
@@ -14,7 +14,7 @@
 
 namespace sinter::onnx {
 
-/// An input or output as the file declares it.
+/// An input or output, as the file declares it.
 struct value_description {
   enum class kind_t { tensor, sequence, optional, other };
 
@@ -24,8 +24,8 @@ struct value_description {
   bool has_type = true;  ///< the file may leave the dtype open
   bool has_shape = false;
   std::vector<std::int64_t> extents;     ///< -1: open
-  std::vector<std::string> axes;         ///< names of open axes; equal names are equal extents
-  std::vector<value_description> inner;  ///< of a sequence or an optional: what is in it
+  std::vector<std::string> axes;         ///< names of open axes; equal names have equal extents
+  std::vector<value_description> inner;  ///< for a sequence or an optional: its content
 
   bool is_tensor() const { return kind == kind_t::tensor; }
   /// "x: f32 (N, 3, 224, 224)", "s: sequence of f32".
@@ -50,21 +50,21 @@ struct value_description {
 using tensor_map = std::map<std::string, dynamic_tensor>;
 using tensor_list = std::vector<dynamic_tensor>;
 
-/// What a model takes and gives: a tensor, a sequence of values, or nothing, which is an optional without a value.
+/// An input or output of a model: a tensor, a sequence of values, or nothing, for an optional without a value.
 class value {
  public:
   value() = default;
   value(dynamic_tensor x) : tensor_(std::move(x)), kind_(kind_t::tensor) {}
   template <tensor_like X>
   value(const X& x, location at = location::current()) : value(dynamic_tensor(x, at)) {}
-  /// The sequence of these.
+  /// A sequence of these values.
   explicit value(std::vector<value> elements) : list_(std::move(elements)), kind_(kind_t::sequence) {}
 
   bool is_tensor() const { return kind_ == kind_t::tensor; }
   bool is_sequence() const { return kind_ == kind_t::sequence; }
-  /// False for an optional that is empty.
+  /// False for an empty optional.
   bool has_value() const { return kind_ != kind_t::nothing; }
-  /// user_error when it is another kind.
+  /// The tensor; user_error for another kind of value.
   const dynamic_tensor& tensor(location at = location::current()) const {
     if (!is_tensor()) fail("onnx::value", "it is " + text() + " and no tensor", at);
     return tensor_;
@@ -81,7 +81,7 @@ class value {
     for (std::size_t k = 0; k < list_.size(); ++k) out += (k ? ", " : "") + list_[k].text();
     return out + "]";
   }
-  /// The same with each tensor replaced by what f gives for it, in order.
+  /// The value with each tensor replaced by f(tensor), in order.
   template <class F>
   value mapped(F&& f) const {
     if (is_tensor()) return value(f(tensor_));
@@ -99,7 +99,7 @@ class value {
 };
 using value_list = std::vector<value>;
 
-/// A model that was loaded: a handle, so copies share what is compiled.
+/// A loaded model: a handle, so copies share compiled code.
 class model {
  public:
   struct state;
@@ -108,24 +108,24 @@ class model {
   SINTER_API const std::vector<value_description>& inputs() const;
   SINTER_API const std::vector<value_description>& outputs() const;
 
-  /// The floating initialisers by name, all that there are to save; without copies where they lie in the file as they are in memory.
+  /// All floating initialisers by name, for saving; they are not copied if they lie in the file as in memory.
   SINTER_API tensor_map weights() const;
-  /// Those that training changes, by the role of the operands that read them: weights() less running means and variances, scales and
-  /// zero points of quantisation, masks, initial states of zeros, options of operators (bounds, sizes, windows), and what has rank 0.
-  /// One that is read in several roles is left out where one of them is. Constants of nodes are among them where they are weights or
-  /// biases of products, convolutions and recurrent operators.
+  /// The weights that training changes, by the role of the operands that read them. Weights of these roles are left out: running
+  /// means and variances, scales and zero points of quantisation, masks, initial states of zeros, and options of operators (bounds,
+  /// sizes, windows). So are rank-0 tensors, and weights with several roles if one of these is among them. Constants of nodes are
+  /// included if they are weights or biases of products, convolutions and recurrent operators.
   SINTER_API tensor_map parameters() const;
 
-  /// The results for inputs in order. In a trace its nodes are pushed there; else the model is compiled by itself. user_error when an
-  /// input has another dtype, rank or extent than the file declares, or axes of one name differ.
+  /// The results for inputs in order. In a trace the model's nodes are pushed there; otherwise the model is compiled alone.
+  /// user_error if an input has another dtype, rank or extent than the file declares, or axes of one name differ.
   SINTER_API tensor_list operator()(const tensor_list& inputs, location at = location::current()) const;
-  /// The same with other weights, by name: any of weights() and parameters(); those not given are the file's. user_error for a name
-  /// that the file has not, and for another dtype or other extents than its.
+  /// The same with other weights, by name: any of weights() and parameters(); the remaining weights are the file's.
+  /// user_error for a name that the file does not have, and for another dtype or other extents.
   SINTER_API tensor_list operator()(const tensor_map& weights, const tensor_list& inputs,
                                     location at = location::current()) const;
-  /// Results by name for inputs by name, among them initialisers that the file lists as inputs.
+  /// Results by name for inputs by name; these may include initialisers that the file lists as inputs.
   SINTER_API tensor_map by_name(const tensor_map& named, location at = location::current()) const;
-  /// The same. No list of tensors is taken for a map of them.
+  /// Results by name. A template, so that it does not accept a list of tensors.
   template <std::same_as<tensor_map> Map>
   tensor_map operator()(const Map& named, location at = location::current()) const {
     return by_name(named, at);
@@ -134,12 +134,12 @@ class model {
     return by_name(tensor_map(named), at);
   }
 
-  /// The results for inputs in order, of which some are sequences or optionals. Calls with sequences of other lengths are compiled
-  /// anew.
+  /// The results for inputs in order, some of which are sequences or optionals. Calls with sequences of other lengths are
+  /// compiled anew.
   SINTER_API value_list run(const value_list& inputs, location at = location::current()) const;
 
-  /// The same model, whose random numbers without a seed are drawn from a key: u64 of rank 0, as sinter::key::state has it. Without
-  /// one a model that is called by itself draws others at each call, and a trace of it is a user_error.
+  /// The same model with a key for random numbers that have no seed: u64 of rank 0, like sinter::key::state. Without a key, a
+  /// model that is called alone draws other numbers at each call, and a trace of it is a user_error.
   SINTER_API model drawing(const tensor<std::uint64_t, 0>& key) const;
 
   /// The mean square of all floating results, and its gradients: by floating inputs in order, then by weights by name.
@@ -150,7 +150,8 @@ class model {
   };
   SINTER_API gradients square_gradients(const tensor_list& inputs, location at = location::current()) const;
 
-  /// What compilation did for the call last made, all calls; how many specialisations there are; nodes of the file's graph.
+  /// The report of the last call, the explanation of all calls, the number of specialisations, the number of nodes in the
+  /// file's graph.
   SINTER_API report last() const;
   SINTER_API explanation explain() const;
   SINTER_API std::size_t specialisations() const;
@@ -161,16 +162,16 @@ class model {
   dynamic_tensor key_;
 };
 
-/// The model of an ONNX file. user_error for one that is damaged, and one with nodes for which there is no operator: all of
-/// them are listed; system_error for a file that cannot be read. Weights in files beside it are mapped from the model's folder.
+/// The model of an ONNX file. user_error for a damaged file, and for nodes without an operator, all of which it lists.
+/// system_error for an unreadable file. Weights in files beside it are mapped from the model's folder.
 SINTER_API model load(const std::string& path, const options& how = {}, location at = location::current());
-/// The same of bytes, which are copied. user_error, too, for a model that names files: it has no folder.
+/// The model of the bytes of a file, which are copied. user_error, too, if it refers to files, because it has no folder.
 SINTER_API model load(std::span<const std::byte> file, const options& how = {}, location at = location::current());
 namespace detail_ {
 SINTER_API model load_beside(std::span<const std::byte> file, const std::string& folder, const options& how,
                              location at);
 }
-/// The same of bytes whose files are in a folder: `onnx::load(bytes, "models")`. user_error for a folder without a name.
+/// The same with a folder for the model's files: `onnx::load(bytes, "models")`. user_error for an empty folder name.
 template <std::convertible_to<std::string> Folder>
 model load(std::span<const std::byte> file, const Folder& folder, const options& how = {},
            location at = location::current()) {
@@ -179,23 +180,23 @@ model load(std::span<const std::byte> file, const Folder& folder, const options&
 
 /// The elements of a file that holds one TensorProto.
 SINTER_API io::array read_tensor(const std::string& path, location at = location::current());
-/// What a file holds for an input or output: a TensorProto, SequenceProto or OptionalProto.
+/// The value in a file for an input or output: a TensorProto, SequenceProto or OptionalProto.
 SINTER_API value read_value(const std::string& path, const value_description& kind, location at = location::current());
 
-/// An operator that models may have.
+/// A supported operator.
 struct operator_description {
   std::string name, domain;
-  int since = 1;    ///< the first version of the domain's operators that this is for
-  std::string how;  ///< what it becomes
+  int since = 1;    ///< the first version of the domain's operators that has this form
+  std::string how;  ///< the ops that it becomes
 };
 SINTER_API std::vector<operator_description> operators();
 
-/// Which inputs and outputs of a model a function takes and gives, in order; empty: the file's.
+/// The inputs and outputs that a function takes and gives, in order; empty for all in the file's order.
 struct names {
   std::vector<std::string> inputs = {}, outputs = {};
 };
 
-/// Places of a function's arguments and results among the model's. user_error when there are no such ones.
+/// The positions of a function's arguments and results among the model's. user_error if they do not exist.
 struct signature_check {
   std::vector<std::size_t> inputs, outputs;
   struct kind {
@@ -209,8 +210,8 @@ struct signature_check {
 template <class Signature>
 class function;
 
-/// A model as a function of tensors: `onnx::function<tensor<float, 2>(tensor<float, 2>)> f("mlp.onnx");` Count, order, dtypes and
-/// ranks are checked when it is made.
+/// A model as a function of tensors: `onnx::function<tensor<float, 2>(tensor<float, 2>)> f("mlp.onnx");` Its construction
+/// checks the number, order, dtypes and ranks.
 template <class... R, class... A>
 class function<std::tuple<R...>(A...)> {
  public:
@@ -254,7 +255,7 @@ class function<R(A...)> : private function<std::tuple<R>(A...)> {
 
 }  // namespace sinter::onnx
 
-// Header-only: whoever sees the declarations has the definitions as well.
+// Header-only builds include the definitions with the declarations.
 #if !defined(SINTER_COMPILED)
 #include "model_rules.hpp"
 #endif

@@ -1,4 +1,4 @@
-// onnx/model_rules.hpp: what model.hpp declares; compiled once.
+// onnx/model_rules.hpp: the definitions of model.hpp, compiled once.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@ namespace detail_ {
 using io::detail::bytes_of;
 using io::detail::folder_of;
 
-/// Whether a name of a file leads to nowhere but a folder and those below it, but for links.
+/// Whether a file name stays in a folder and its subfolders, apart from links.
 inline bool stays_below(const std::string& name) {
   bool inside =
       !name.empty() && name[0] != '/' && name.find('\\') == std::string::npos && name.find('\0') == std::string::npos;
@@ -34,8 +34,8 @@ inline bool stays_below(const std::string& name) {
                   "onnx::load(bytes, \"folder\")");
 }
 
-/// A regular file beside the model: neither the name nor a link leads to other folders. A model that is a link itself (a cache of a hub has such)
-/// may have its files where it leads to.
+/// A regular file beside the model. Neither its name nor a link may lead to other folders. If the model itself is a link, as
+/// in caches of hubs, its files may be in the folder of the link's target.
 inline const storage& external_file(const tensor_proto& t, loaded& m) {
   const std::string& name = t.location;
   if (!stays_below(name))
@@ -67,7 +67,7 @@ void copy_numbers(io::array& a, const std::vector<From>& from, const std::string
   }
 }
 
-/// Bytes of a tensor, and the block that they lie in.
+/// Bytes of a tensor, and the memory block around them.
 inline wire::bytes raw_of(const tensor_proto& t, loaded& m, storage& block, std::size_t want) {
   wire::bytes raw = t.raw;
   block = m.file;
@@ -85,7 +85,7 @@ inline wire::bytes raw_of(const tensor_proto& t, loaded& m, storage& block, std:
   return raw;
 }
 
-/// Bytes that the elements of a tensor in the file itself need in `copies`; 0 where they are used as they lie, or are few.
+/// The bytes in `copies` for the elements of a tensor in the model's file. 0 if the elements are aligned, or few.
 inline std::size_t bytes_to_copy(const tensor_proto& t) {
   constexpr std::size_t line = 64;
   const auto type = dtype_of_onnx(t.type);
@@ -94,7 +94,8 @@ inline std::size_t bytes_to_copy(const tensor_proto& t) {
   return (t.raw.size() + line - 1) / line * line;
 }
 
-/// A copy of a tensor's unaligned bytes. Those of a file are in one block, on huge pages, and their pages of the file leave memory.
+/// A copy of a tensor's unaligned bytes. All copies of a file are in one block, on huge pages. The pages of the file are
+/// released.
 inline io::array aligned_copy(const tensor_proto& t, dtype type, wire::bytes raw, const storage& block, loaded& m) {
   const std::size_t room = bytes_to_copy(t);
   if (!m.copies) {
@@ -125,7 +126,7 @@ inline io::array aligned_copy(const tensor_proto& t, dtype type, wire::bytes raw
 
 namespace detail_ {
 
-/// Elements of a format that no dtype is, in a wider one.
+/// Elements of a format without a dtype, in a wider dtype.
 inline item unpacked(const tensor_proto& t, loaded& m) {
   const int bits = t.type == 25 || t.type == 26 ? 2 : t.type == 18 || t.type == 20 || t.type == 24 ? 8 : 4;
   std::size_t count = 0;
@@ -174,7 +175,8 @@ inline item unpacked(const tensor_proto& t, loaded& m) {
 
 namespace detail_ {
 
-/// The row-major places of a sparse tensor's elements: one number for each, or one for each axis of each.
+/// The row-major places of a sparse tensor's elements. The file gives a number for each element, or a number for each axis of
+/// each element.
 inline std::vector<std::int64_t> places_of_sparse(const tensor_proto& t, std::int64_t count, std::int64_t all,
                                                   loaded& m) {
   const io::array a = item_of_tensor(*t.places, m).x.to_array(place_of_nodes());
@@ -197,7 +199,8 @@ inline std::vector<std::int64_t> places_of_sparse(const tensor_proto& t, std::in
   }
   return out;
 }
-/// A sparse tensor with all its zeros. All of a file's are at most 64 times as large as what it holds of them, and 64 MiB.
+/// A sparse tensor with all its zeros. It may be 64 times as large as its stored elements. All sparse tensors of a file may
+/// exceed that by 64 MiB in total.
 inline item dense_of(const tensor_proto& t, loaded& m) {
   tensor_proto held = t;
   held.places.reset();
@@ -225,7 +228,7 @@ inline item dense_of(const tensor_proto& t, loaded& m) {
 
 }  // namespace detail_
 
-/// The elements of a tensor of the file: in its mapping where they are aligned, else copied.
+/// The elements of a tensor of the file. Aligned elements stay in the mapped file; others are copied.
 inline item item_of_tensor(const tensor_proto& t, const loaded& shared) {
   auto& m = const_cast<loaded&>(shared);
   if (t.places) return detail_::dense_of(t, m);
@@ -291,7 +294,7 @@ inline value_description described(const std::string& name, const type_proto& t)
 }
 inline value_description describe(const value_info& v) { return described(v.name, v.type); }
 
-/// Nodes without a row, in graphs within too; each function is looked into once.
+/// Collects nodes without a row, also in inner graphs. Each function is visited once.
 inline void find_refused(const std::vector<node_proto>& nodes, const loaded& m,
                          const std::map<std::string, std::int64_t>& opsets, std::vector<std::string>& out, int depth,
                          std::set<const function_proto*>& seen) {
@@ -316,7 +319,7 @@ inline void find_refused(const std::vector<node_proto>& nodes, const loaded& m,
   }
 }
 
-/// The first tensor that is in another file, among those of nodes and of graphs within; null where there is none.
+/// The first tensor in an external file, among tensors of nodes and of inner graphs; null if all are in the model's file.
 inline const tensor_proto* find_external(const graph_proto& g);
 inline const tensor_proto* find_external(const std::vector<node_proto>& nodes) {
   for (const node_proto& n : nodes)
@@ -334,7 +337,7 @@ inline const tensor_proto* find_external(const graph_proto& g) {
   return find_external(g.nodes);
 }
 
-/// A model without a folder names no file that would be in one.
+/// Checks that a model without a folder names no external file.
 inline void check_folder(const loaded& m) {
   if (m.folder) return;
   const tensor_proto* t = find_external(m.proto.graph);
@@ -342,7 +345,7 @@ inline void check_folder(const loaded& m) {
   if (t && stays_below(t->location)) fail_without_folder(*t);
 }
 
-/// Whether nodes draw random numbers that no seed tells, in graphs within too.
+/// Whether nodes draw random numbers without a seed, also in inner graphs.
 inline bool find_draws(const std::vector<node_proto>& nodes, const std::map<std::string, std::int64_t>& opsets) {
   return std::any_of(nodes.begin(), nodes.end(), [&](const node_proto& n) {
     const auto version = opsets.count(n.domain) ? opsets.at(n.domain) : 1;
@@ -368,7 +371,7 @@ inline std::string refusal_text(const std::vector<std::string>& refused) {
 struct model::state {
   loaded m;
   std::vector<value_description> inputs, outputs;
-  std::set<std::string> optional;  ///< inputs for which the file has elements
+  std::set<std::string> optional;  ///< inputs whose elements are in the file
   std::shared_ptr<engine::function> fn;
   std::shared_ptr<engine::function> with_weights;
   std::shared_ptr<engine::function> derivative;
@@ -376,9 +379,9 @@ struct model::state {
   location where;
   std::recursive_mutex busy;
 
-  bool draws = false;                   ///< random numbers without a seed
-  std::atomic<std::uint64_t> calls{0};  ///< of a model that draws, by itself
-  /// What stands behind the inputs of a call: the key of this one, where the model draws.
+  bool draws = false;                   ///< whether the model draws random numbers without a seed
+  std::atomic<std::uint64_t> calls{0};  ///< calls of a model that draws random numbers, without a given key
+  /// The arguments after the inputs of a call: the key of this call, if the model draws random numbers.
   tensor_list key_of_call(const dynamic_tensor& given) {
     if (!draws) return {};
     if (given.defined()) return {given};
@@ -392,7 +395,7 @@ struct model::state {
 
 namespace detail_ {
 
-/// A call of `body` through an engine function, which compiles it; the leaves are its arguments.
+/// A call of `body` through an engine function, which compiles it. The leaves are the arguments.
 using list_body = std::function<value_list(const tensor_list&)>;
 class function_call {
  public:
@@ -441,7 +444,7 @@ class function_call {
   }
 
  private:
-  /// Results of a kind, with tensors in order.
+  /// Values of a given structure, with tensors in order.
   template <class Next>
   static value_list filled(const value_list& kind, const Next& next) {
     value_list out;
@@ -503,7 +506,7 @@ inline std::string list_text(const std::vector<value_description>& all) {
   for (const auto& d : all) out += (out.empty() ? "" : ", ") + d.text();
   return out;
 }
-/// What of values is no element: kinds, dtypes, ranks, how many.
+/// Appends the properties of values except their elements: kinds, dtypes, ranks and counts.
 inline void add_kinds(std::vector<std::uint64_t>& to, const value_list& all) {
   to.push_back(all.size());
   for (const value& x : all) {
@@ -532,7 +535,7 @@ inline bool is_tensor_of(const dynamic_tensor& x, const value_description& want)
   return (!want.has_type || x.type() == want.type) &&
          (!want.has_shape || static_cast<int>(want.extents.size()) == x.rank());
 }
-/// Whether it is of the declared kind; an optional may be given as what is in it.
+/// Whether a value has the declared kind. A bare value may stand for an optional.
 inline bool is_of_kind(const value& x, const value_description& want) {
   using kind_t = value_description::kind_t;
   switch (want.kind) {
@@ -548,7 +551,7 @@ inline bool is_of_kind(const value& x, const value_description& want) {
       return false;
   }
 }
-/// A value as items see it: tensors of the current trace.
+/// A value as an item, whose tensors are in the current trace.
 inline item item_of(const value& x, int format, location at) {
   item out;
   if (x.is_tensor()) {
@@ -578,13 +581,14 @@ inline int packed_format(const type_proto& t) {
 
 namespace detail_ {
 
-/// The tensor of a Constant node; null where it has none.
+/// The tensor of a Constant node; null for other nodes.
 inline const tensor_proto* tensor_of_constant(const node_proto& n) {
   if (n.op != "Constant" || !n.domain.empty() || n.outputs.empty()) return nullptr;
   const attribute_proto* a = n.find("value");
   return a ? a->t.get() : nullptr;
 }
-/// user_error unless weights that are given are tensors of the file, of its dtypes and extents; those of inputs may have others.
+/// Throws user_error unless the given weights are tensors of the file and have its dtypes and extents. Weights that are also
+/// inputs may have other extents.
 inline void check_weights(const graph_proto& g, const tensor_map& given) {
   std::map<std::string_view, const tensor_proto*> all;
   for (const node_proto& n : g.nodes)
@@ -610,7 +614,7 @@ inline void check_weights(const graph_proto& g, const tensor_map& given) {
 
 }  // namespace detail_
 
-/// user_error unless the inputs are those that the file declares.
+/// Throws user_error unless the inputs are as the file declares them.
 inline void model::state::check(const value_list& x) const {
   const auto& want = inputs;
   if (x.size() > want.size())
@@ -634,7 +638,7 @@ inline void model::state::check(const value_list& x) const {
                       (want[k].is_tensor() ? "" : "; sequences and optionals are given to run() as onnx::value"));
   }
 }
-/// Results that are tensors all.
+/// The results as tensors. Throws user_error unless all results are tensors.
 inline tensor_list model::state::tensors(const value_list& results) const {
   tensor_list out;
   for (std::size_t k = 0; k < results.size(); ++k) {
@@ -751,7 +755,7 @@ SINTER_API tensor_list model::operator()(const tensor_map& weights, const tensor
 }
 SINTER_API tensor_map model::by_name(const tensor_map& named, location at) const {
   tensor_list list;
-  tensor_map others = named;  // initialisers that are inputs, too
+  tensor_map others = named;  // initialisers that are also inputs
   for (const auto& d : s_->inputs) {
     const auto it = others.find(d.name);
     if (it == others.end())
@@ -790,7 +794,7 @@ SINTER_API model::gradients model::square_gradients(const tensor_list& inputs, l
       *s_->derivative, leaves, detail_::kinds(detail_::values_of(leaves)),
       [&](const tensor_list& x) {
         auto& t = *engine::current();
-        const engine::counted_scope whole(t.call ? &t.call->whole : nullptr);  // what is read is computed apart
+        const engine::counted_scope whole(t.call ? &t.call->whole : nullptr);  // values to read are computed apart
         tensor_list marked = x;
         series<ir::node_id> wrt;
         for (auto& l : marked)

@@ -14,7 +14,7 @@ inline void gemm(call& c) {
   if (c.i("transB", 0)) b = permuted(b, {1, 0});
   node y = product(a, b);
   const dtype type = y.type();
-  // Integers stay integers where the factors are whole; else the products with factors are cut.
+  // Integers stay integers if both factors are whole. Otherwise they are multiplied in f64, and the result is cut.
   const bool whole = alpha == std::trunc(alpha) && beta == std::trunc(beta) && !is_unsigned(type);
   const auto scaled = [&](const node& x, double by) {
     const node v = is_float(type) || whole || (alpha == 1 && beta == 1) ? x : to_type(x, dtype::f64);
@@ -34,7 +34,8 @@ void soft(call& c) {
   c.give(reshape_to(Of(reshape_to(x, {product_of(e, 0, a), product_of(e, a)}), 1), e));
 }
 
-/// Of x over axes, which are kept. Its elements are taken relative to about the mean first, whose rounding is thus lost to nothing.
+/// Mean and variance of x over axes, which are kept. The elements are first taken relative to an approximate mean, so its
+/// rounding error has no effect.
 struct spread {
   node mean, differences, variance;  ///< the variance is an f64
 
@@ -50,7 +51,7 @@ struct spread {
     return over(squares_over(x, axes, true), size_node(count_over(x, axes), dtype::f64));
   }
 };
-/// (x - mean) / sqrt(var + eps) over axes; the mean and 1 / sqrt(var + eps), too.
+/// (x - mean) / sqrt(var + eps) over axes. The mean and 1 / sqrt(var + eps) are results, too.
 struct normalized {
   node y, mean, inverse;
 };
@@ -78,7 +79,7 @@ inline void rms_norm(call& c) {
   c.give(0, times(to_type(times(w, inverse), x.type()), c.x(1)));
   if (c.wants(1)) c.give(1, inverse);
 }
-/// A value of channels as one that broadcasts along axis 1.
+/// A value with an element for each channel, reshaped so that it broadcasts along axis 1.
 inline node by_channel(const node& w, int rank) {
   extents e(static_cast<std::size_t>(rank), dim(1));
   e[1] = size_of_axis(w, 0);
@@ -96,7 +97,7 @@ inline void group_norm(call& c) {
   const node apart = reshape_to(x, {e[0], groups, each * product_of(e, 2)});
   const node y = reshape_to(to_type(normalize(wide(apart), {2}, c.f("epsilon", 1e-5f)).y, x.type()), e);
   node scale = c.x(1), bias = c.x(2);
-  if (c.version < 21) {  // one for each group; some write one for each channel already
+  if (c.version < 21) {  // one for each group; some files have one for each channel already
     const auto repeated = [&](const node& w) {
       if (size_of_axis(w, 0) == e[1]) return w;
       return reshape_to(broadcast_to(reshape_to(w, {groups, dim(1)}), {groups, each}), {e[1]});
@@ -106,10 +107,11 @@ inline void group_norm(call& c) {
   }
   c.give(plus(times(y, by_channel(scale, x.rank())), by_channel(bias, x.rank())));
 }
-/// A value of what BatchNormalization has one of, as one that broadcasts to its input: for each channel, or each place of an element.
+/// A parameter of BatchNormalization, reshaped so that it broadcasts to the input. It has an element for each channel, or for
+/// each place.
 inline node by_feature(const node& w, int rank, bool of_places) {
   if (of_places) return unsqueezed(w, {0});
-  return rank == 1 ? w : by_channel(w, rank);  // of one axis all are one channel
+  return rank == 1 ? w : by_channel(w, rank);  // an input of one axis has one channel
 }
 inline void batch_norm(call& c) {
   const node x = c.x(0);
@@ -135,12 +137,12 @@ inline void batch_norm(call& c) {
     v = wide(var);
     d = minus(wide(x), by_feature(wide(mean), rank, of_places));
   }
-  // Not one term of each channel: x · scale - mean · scale would lose the digits in which x differs from the mean.
+  // The mean is subtracted first: x · scale - mean · scale would lose the digits in which x differs from the mean.
   const node scale = times(wide(c.x(1)), pointwise(op::rsqrt, v + eps));
   c.give(0, to_type(plus(times(d, by_feature(scale, rank, of_places)), by_feature(wide(c.x(2)), rank, of_places)),
                     x.type()));
 }
-/// x times a number, and a term for each channel: an experiment of the first versions.
+/// x times a number, plus a term for each channel: an experimental operator of the first versions.
 inline void image_scaler(call& c) {
   const node x = c.x(0), y = wide(x) * c.f("scale", 1);
   const auto* a = c.attribute("bias");
@@ -189,7 +191,7 @@ inline void mvn(call& c) {
   const spread s(wide(x), axes);
   c.give(to_type(over(s.differences, to_type(ir::sqrt(s.variance), s.mean.type()) + 1e-9), x.type()));
 }
-/// cos and sin of positions applied to x (batch, heads, rows, size).
+/// cos and sin of positions, applied to x (batch, heads, rows, size).
 inline void rotary(call& c) {
   const node given = c.x(0);
   const bool rows3 = given.rank() == 3, interleaved = c.i("interleaved", 0) != 0;
@@ -235,7 +237,7 @@ inline node heads_of(const node& x, dim heads) {
   const extents e = extents_of(x);
   return permuted(reshape_to(x, {e[0], e[1], heads, e[2] / heads}), {0, 2, 1, 3});
 }
-/// Scores with what the mask, the causal order and the lengths rule out at -inf.
+/// Scores with -inf at the places that the mask, the causal order or the lengths exclude.
 inline node masked_scores(call& c, node scores, dim past) {
   const extents e = extents_of(scores);
   const dim rows = e[2], columns = e[3];

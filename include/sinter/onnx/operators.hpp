@@ -1,4 +1,4 @@
-// onnx/operators.hpp: what an operator's row is given: its inputs as items, its attributes, and where its results go.
+// onnx/operators.hpp: the arguments of an operator's row: its inputs as items, its attributes, and the places of its results.
 #pragma once
 
 #include <algorithm>
@@ -13,12 +13,12 @@
 
 namespace sinter::onnx {
 
-/// Elements that are known while the model is traced. Integers and flags may be sizes that calls will have.
+/// Elements that are known while the model is traced. Integers and flags may be sizes of later calls.
 struct host_values {
   dtype type = dtype::i64;
   extents shape;
-  extents ints;                  ///< of all dtypes but floating ones
-  wire::list_of<double> floats;  ///< of floating ones
+  extents ints;                  ///< the elements, unless the dtype is floating
+  wire::list_of<double> floats;  ///< the elements of a floating dtype
 
   std::size_t count() const { return is_float(type) ? floats.size() : ints.size(); }
   bool is_number() const {
@@ -28,14 +28,15 @@ struct host_values {
   }
 };
 
-/// A value of the model while it is traced: nothing, a tensor, or a list of items (a sequence; an optional has none or one).
+/// A value of the model while it is traced: nothing, a tensor, or a list of items. The list is a sequence, or an optional
+/// with at most one item.
 struct item {
-  dynamic_tensor x;                         ///< traced, or a weight's elements
-  std::shared_ptr<const host_values> host;  ///< when they are known
+  dynamic_tensor x;                         ///< a traced tensor, or the elements of a weight
+  std::shared_ptr<const host_values> host;  ///< the elements, if they are known
   std::shared_ptr<std::vector<item>> list;
   bool is_optional = false;
-  int format = 0;  ///< TensorProto.DataType where no dtype is it: the elements are in a wider one
-  std::shared_ptr<const std::string> refused;  ///< why no tensor holds it; told where it is read
+  int format = 0;  ///< a TensorProto.DataType without a dtype: the elements are in a wider dtype
+  std::shared_ptr<const std::string> refused;  ///< why a tensor cannot hold the value; reported when the value is read
 
   bool present() const { return x.defined() || host || list || refused; }
   dtype type() const { return host ? host->type : x.type(); }
@@ -48,7 +49,7 @@ struct item {
 class importer;
 struct frame;
 
-/// TensorProto.DataType as a dtype; nothing for strings, complex numbers and narrow formats.
+/// The dtype of a TensorProto.DataType; nothing for strings, complex numbers and narrow formats.
 inline std::optional<dtype> dtype_of_onnx(int type) {
   switch (type) {
     case 1:
@@ -85,7 +86,7 @@ inline std::optional<dtype> dtype_of_onnx(int type) {
       return std::nullopt;
   }
 }
-/// Formats of 8, 4 and 2 bits that no dtype is, and that are held in a wider one.
+/// Whether a format of 8, 4 or 2 bits lacks a dtype. Its elements are held in a wider dtype.
 inline bool is_packed(int type) { return type == 18 || type == 20 || (type >= 21 && type <= 26); }
 inline const char* name_of_onnx(int type) {
   constexpr const char* names[] = {
@@ -96,7 +97,7 @@ inline const char* name_of_onnx(int type) {
   return type >= 0 && type < static_cast<int>(std::size(names)) ? names[type] : "of an unknown type";
 }
 
-/// "FLOAT" as a TensorProto.DataType; 0 for what is none.
+/// The TensorProto.DataType of a text like "FLOAT"; 0 if the text names no type.
 inline int format_of_text(std::string_view text) {
   constexpr std::string_view names[] = {"UNDEFINED", "FLOAT",  "UINT8", "INT8",    "UINT16", "INT16",  "INT32",
                                         "INT64",     "STRING", "BOOL",  "FLOAT16", "DOUBLE", "UINT32", "UINT64"};
@@ -104,7 +105,7 @@ inline int format_of_text(std::string_view text) {
   return found == std::end(names) ? 0 : static_cast<int>(found - std::begin(names));
 }
 
-/// An integer attribute as one that may become an extent. Those whose bits stand for a size of calls cannot.
+/// Checks that an integer attribute may become an extent. Integers whose bits stand for a size of calls may not.
 inline std::int64_t number_of_attribute(std::int64_t v) {
   if (dim(v).is_symbolic())
     wire::fail_file("an attribute is " + std::to_string(v) + ", which no extent, position or count is");
@@ -120,7 +121,7 @@ class call {
   importer& im;
   const node_proto& n;
   frame& at;
-  std::int64_t version;  ///< of the operator's domain
+  std::int64_t version;  ///< the version of the operator's domain
   wire::list_of<item> in, out;
 
   bool has(std::size_t k) const { return k < in.size() && in[k].present(); }
@@ -129,21 +130,21 @@ class call {
     if (in[k].refused) wire::fail_file(*in[k].refused);
     return in[k];
   }
-  /// The value of input k in the current graph. Asked for after all that is read.
+  /// The value of input k in the current graph. Call it after all reads of elements, because a read ends the graph.
   node x(std::size_t k) const;
   dtype type(std::size_t k) const { return given(k).type(); }
   extents shape(std::size_t k) const { return given(k).shape(); }
   int rank(std::size_t k) const { return static_cast<int>(shape(k).size()); }
-  /// Its elements: known, or read, which ends the graph.
+  /// The elements of input k: known, or read. A read ends the graph.
   const host_values& host(std::size_t k);
-  /// Integer elements; they may be sizes of calls.
+  /// The integer elements of input k. They may be sizes of calls.
   const extents& sizes(std::size_t k);
   wire::list_of<std::int64_t> integers(std::size_t k);
-  /// The only element of input k as a literal of a dtype: of integers every bit.
+  /// The only element of input k as a literal of a dtype. An integer keeps all its bits.
   ir::scalar scalar(std::size_t k, dtype as);
-  /// The elements of input k where they are few and known without a read; else null.
+  /// The elements of input k if they are few and known without a read; else null.
   const host_values* known(std::size_t k);
-  /// In f64, as numbers that are sizes or factors.
+  /// The element of input k in f64: a size or a factor.
   double number(std::size_t k);
   wire::list_of<double> numbers(std::size_t k);
 
@@ -166,14 +167,14 @@ class call {
     for (const std::int64_t v : a->ints) number_of_attribute(v);
     return a->ints;
   }
-  /// The TensorProto.DataType that an attribute has, before version 6 as text.
+  /// The TensorProto.DataType in an attribute. Before version 6 it is a text.
   int format_named(std::string_view name, int otherwise) const {
     const auto* a = attribute(name);
     if (a && !a->s.empty()) return format_of_text(a->s);
     const std::int64_t asked = a ? a->i : otherwise;
     return asked > 0 && asked < 100 ? static_cast<int>(asked) : 0;
   }
-  /// The dtype that an attribute names.
+  /// The dtype in an attribute.
   dtype type_named(std::string_view name, int otherwise) const {
     const int asked = format_named(name, otherwise);
     const auto t = dtype_of_onnx(asked);
@@ -197,21 +198,21 @@ class call {
     out[k] = std::move(r);
   }
   void give(const node& v) { give(0, v); }
-  /// Whether anybody wants result k.
+  /// Whether the model uses result k.
   bool wants(std::size_t k) const { return k < n.outputs.size() && !n.outputs[k].empty(); }
   [[noreturn]] void refuse(const std::string& why) const { wire::fail_file(why); }
 };
 
-/// How an operator becomes sinter.
+/// The implementation of an operator in sinter.
 struct row {
   const char* name;
   const char* domain;  ///< "" is ONNX's own
-  int since;           ///< the first version that this is for; the next row of the name, if any, takes over
+  int since;  ///< the first version of the operator for this row; the next row of the name, if any, replaces it
   void (*run)(call& c);
   const char* how;  ///< for the table of docs/onnx.md
 };
 
-/// An axis list of attribute or input k, ascending, none given: all.
+/// The axes in ascending order, each once.
 inline std::vector<int> ascending_axes(const std::vector<std::int64_t>& axes, int rank) {
   std::set<int> all;
   for (auto a : axes) all.insert(axis_of(a, rank));

@@ -1,4 +1,4 @@
-// onnx/order.hpp: nodes of a file in an order in which each stands behind those that make its inputs.
+// onnx/order.hpp: puts nodes of a file in an order in which each node follows the nodes that compute its inputs.
 #pragma once
 
 #include <queue>
@@ -11,7 +11,7 @@ namespace sinter::onnx {
 
 namespace detail_ {
 
-/// Calls f with each name that a node reads, in graphs within it too.
+/// Calls f with each name that a node reads, also in its inner graphs.
 template <class F>
 void each_read(const node_proto& n, const F& f) {
   for (const std::string& name : n.inputs) f(name);
@@ -22,7 +22,7 @@ void each_read(const node_proto& n, const F& f) {
   }
 }
 
-/// For each node those that read what it makes. Empty where the order is right as it is.
+/// Lists, for each node, the nodes that read its results. Empty if the order is right already.
 inline std::vector<std::vector<std::size_t>> readers_of(const std::vector<node_proto>& nodes) {
   std::unordered_map<std::string_view, std::size_t> made;
   for (std::size_t k = 0; k < nodes.size(); ++k)
@@ -43,8 +43,8 @@ inline std::vector<std::vector<std::size_t>> readers_of(const std::vector<node_p
 
 }  // namespace detail_
 
-/// Moves nodes behind those that make what they read, here and in graphs within; else they keep their order, and all of it where
-/// they read one another in a circle.
+/// Moves nodes behind the nodes that compute their inputs, also in inner graphs. Otherwise nodes keep their order. If nodes
+/// read each other in a circle, all nodes keep their order.
 inline void put_in_order(std::vector<node_proto>& nodes) {
   for (node_proto& n : nodes)
     for (attribute_proto& a : n.attributes)

@@ -12,7 +12,7 @@
 
 namespace sinter::onnx {
 
-/// TensorProto: elements are bytes of the file, or of a file beside it.
+/// A TensorProto. Its elements are bytes of the file, or of an external file.
 struct tensor_proto {
   std::string name;
   int type = 0;  ///< TensorProto.DataType
@@ -26,7 +26,7 @@ struct tensor_proto {
   bool external = false;
   std::string location;
   std::int64_t offset = 0, length = -1;
-  std::shared_ptr<tensor_proto> places;  ///< of a sparse tensor: where its elements, all that it holds, are
+  std::shared_ptr<tensor_proto> places;  ///< of a sparse tensor: the places of its stored elements
 };
 
 struct type_proto {
@@ -38,7 +38,7 @@ struct type_proto {
     std::string name;
   };
   std::vector<axis> axes;
-  std::vector<type_proto> inner;  ///< of a sequence or an optional
+  std::vector<type_proto> inner;  ///< the type of the elements of a sequence or an optional
 };
 
 struct value_info {
@@ -164,7 +164,7 @@ inline tensor_proto read_tensor(bytes message) {
   return t;
 }
 
-/// A SparseTensorProto: a tensor with places.
+/// Reads a SparseTensorProto: a tensor with places.
 inline tensor_proto read_sparse(bytes message) {
   tensor_proto t;
   std::vector<std::int64_t> extents;
@@ -188,7 +188,7 @@ inline tensor_proto read_sparse(bytes message) {
   return t;
 }
 
-/// A SequenceProto's elements, or the one of an OptionalProto: a tensor each, or a list.
+/// The elements of a SequenceProto, or the element of an OptionalProto. Each element is a tensor or a list.
 struct value_proto {
   type_proto::kind_t kind = type_proto::kind_t::none;
   tensor_proto tensor;

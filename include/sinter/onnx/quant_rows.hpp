@@ -1,11 +1,11 @@
-// onnx/quant_rows.hpp: quantised operators, and formats that no dtype is.
+// onnx/quant_rows.hpp: quantised operators, and formats without a dtype.
 #pragma once
 
 #include "rnn_rows.hpp"
 
 namespace sinter::onnx::rows {
 
-/// A scale or zero point along an axis of x, or of blocks of it.
+/// A scale or zero point along an axis of x, or along blocks of the axis.
 inline node along_axis(const node& s, const extents& x, int axis, std::int64_t block) {
   if (s.rank() == 0 || (s.rank() == 1 && size_of_axis(s, 0) == 1 && x.size() != 1)) return reshape_to(s, {});
   if (block > 0 && s.rank() == static_cast<int>(x.size())) {
@@ -68,7 +68,7 @@ inline std::optional<narrow_float> float_format(int format) {
       return std::nullopt;
   }
 }
-/// 2^e of the largest power of two that |x| is not below, x finite and not 0; in f64.
+/// The largest power of two that is at most |x|, in f64. x is finite and not 0.
 inline node power_below(const node& x) {
   const node a = pointwise(op::abs, x);
   node e = pointwise(op::floor, pointwise(op::log2, a));
@@ -93,7 +93,7 @@ inline node rounded_to(const node& x, const narrow_float& f, bool saturate) {
   r = choose(pointwise(op::isnan, x), f.has_nan ? nan : constant(x.type(), 0, extents_of(x)), r);
   return choose(zero, constant(x.type(), 0), r);
 }
-/// x as a power of two, which is all that e8m0 has.
+/// x rounded to a power of two, because e8m0 holds only powers of two.
 inline node power_of_two(const node& x, const std::string& how, bool saturate) {
   const node a = pointwise(op::abs, x);
   const node p =
@@ -131,7 +131,7 @@ inline void give_format(call& c, std::size_t k, const node& v, int format) {
   r.format = dtype_of_onnx(format) ? 0 : format;
   c.give(k, std::move(r));
 }
-/// x in a format, as Cast has it: integers of 4 and 2 bits keep the low bits.
+/// x converted to a format as Cast does it. Integers of 4 and 2 bits keep the low bits.
 inline node in_format(call& c, const node& x, int format, bool saturate, const std::string& how) {
   if (const auto t = dtype_of_onnx(format)) return cast_by(x, *t, saturate);
   const node wide_x = to_type(x, dtype::f64);
@@ -162,7 +162,7 @@ inline void cast_like_row(call& c) {
   give_format(c, 0, in_format(c, c.x(0), to, c.i("saturate", 1) != 0, c.s("round_mode", "up")), to);
 }
 
-/// Integers within a range.
+/// Integers clamped to a range.
 inline node clipped_to(const node& x, const integer_range& range) {
   const auto end = [&](std::int64_t v) { return constant_of(x.type(), {0, v}); };
   return pointwise(op::minimum, pointwise(op::maximum, x, end(range.low)), end(range.high));
@@ -171,7 +171,7 @@ inline node clipped_to(const node& x, const integer_range& range) {
 inline node quantized(call& c, const node& x, const node& scale, const node& zero, int format, bool saturate) {
   const node ratio = over(x, scale);
   if (const auto range = range_of_format(format)) {
-    // Zero points are added to whole numbers: narrow floats do not hold those, nor f32 the ends of i32.
+    // Zero points are added to whole numbers, because narrow floats cannot hold the sums, and f32 cannot hold the ends of i32.
     const dtype work = format == 6 ? dtype::i64 : dtype::i32;
     const double far = format == 6 ? 0x1p34 : 0x1p20;
     const node r = wide(ir::round(ratio));
@@ -229,7 +229,7 @@ inline void dynamic_quantize(call& c) {
   c.give(1, scale);
   c.give(2, to_type(zero, dtype::u8));
 }
-/// a - zero point as i32; a zero point for each row (a) or column (b).
+/// a - zero point as i32. The zero point is a number, or a number for each row (a) or column (b).
 inline node centred(const node& a, const node& zero, bool rows) {
   const node x = to_type(a, dtype::i32);
   if (!zero) return x;
@@ -248,7 +248,7 @@ inline integer_range integer_range_of(call& c, int format) {
   if (!range) c.refuse(std::string("its zero point is ") + name_of_onnx(format) + ", of which nothing is quantised");
   return *range;
 }
-/// Whole numbers in f64, which holds all that 32 bits do.
+/// Whole numbers in f64, saturated to a range. f64 holds all 32-bit integers.
 inline node saturated(const node& y, const integer_range& range, int format) {
   return to_type(clipped(y, static_cast<double>(range.low), static_cast<double>(range.high)), carrier_of(format));
 }

@@ -9,7 +9,8 @@
 
 namespace sinter::onnx::rows {
 
-/// The key of a node: of its seed, else of the model's key; another one for each node that draws, and for each step of a loop.
+/// The key of a node, from its seed, else from the model's key. Each node without a seed and each step of a loop has a
+/// different key.
 inline key key_of(call& c) {
   const auto* seed = c.attribute("seed");
   node state;
@@ -33,7 +34,8 @@ inline key key_of(call& c) {
 
 enum class drawn { uniform, normal };
 
-/// What ONNX's reference draws for a seed, which is NumPy's RandomState: MT19937, 53 bits a number, normal ones by the polar method.
+/// The numbers that ONNX's reference draws for a seed. They are NumPy's RandomState: MT19937, 53 bits a number, normal
+/// numbers by the polar method.
 class seeded_numbers {
  public:
   explicit seeded_numbers(std::uint32_t seed) : bits_(seed) {}
@@ -65,7 +67,7 @@ class seeded_numbers {
   double next_ = 0;
   bool has_next_ = false;
 };
-/// Numbers of a node with a seed, which are constants: their extents are known.
+/// Numbers of a node with a seed. They are constants, and their extents are known.
 inline node seeded(call& c, drawn what, dtype type, const extents& e) {
   const auto* seed = c.attribute("seed");
   const std::int64_t number = seed->type == 1 ? whole_of(static_cast<double>(seed->f)) : seed->i;
@@ -80,7 +82,7 @@ inline node seeded(call& c, drawn what, dtype type, const extents& e) {
   x.host = std::make_shared<const host_values>(std::move(h));
   return c.im.value(x);
 }
-/// Floats in [0, 1), or of mean 0 and variance 1.
+/// Uniform floats in [0, 1), or normal floats of mean 0 and variance 1.
 inline node draw(call& c, drawn what, dtype type, const extents& e) {
   if (c.has_attribute("seed") && c.im.turns().empty()) return seeded(c, what, type, e);
   const key k = key_of(c);
@@ -117,7 +119,8 @@ inline void bernoulli_row(call& c) {
   const node hit = pointwise(op::lt, draw(c, drawn::uniform, work, extents_of(p)), to_type(p, work));
   c.give(to_type(hit, drawn_type(c, p.type())));
 }
-/// Classes by their unnormalised logarithms: how many sums of probabilities are below a number.
+/// Classes drawn by their unnormalised logarithms. A class is the number of cumulative probabilities that are at most a
+/// uniform number.
 inline void multinomial(call& c) {
   const node logits = to_type(c.x(0), dtype::f64);
   const extents e = extents_of(logits);
@@ -148,7 +151,7 @@ inline void dropout(call& c) {
   c.give(1, kept);
 }
 
-/// Whether a node draws numbers that no seed tells.
+/// Whether a node draws random numbers without a seed.
 inline bool draws(const node_proto& n, std::int64_t version) {
   if (!n.domain.empty() || n.find("seed")) return false;
   for (const char* name :

@@ -5,7 +5,7 @@
 
 namespace sinter::onnx::rows {
 
-/// The axes of a reduction; nothing where it leaves its input as it is.
+/// The axes of a reduction; nothing if the operator returns its input unchanged.
 inline std::optional<std::vector<int>> reduction_axes(call& c) {
   const auto axes = axes_of(c, 1);
   const int rank = c.rank(0);
@@ -16,7 +16,7 @@ inline std::optional<std::vector<int>> reduction_axes(call& c) {
   return ascending_axes(*axes, rank);
 }
 
-/// before, a reduction, after; computed in f32 where x is a narrower float.
+/// Applies `before`, a reduction and `after`. Computes in f32 if x is a narrower float.
 template <class Before, class After>
 void reduction(call& c, op combiner, Before before, After after) {
   const auto axes = reduction_axes(c);
@@ -35,12 +35,12 @@ inline void reduce_l1(call& c) {
   reduction(
       c, op::add, [](const node& x) { return is_unsigned(x.type()) ? x : pointwise(op::abs, x); }, as_is);
 }
-/// The root; of integers the largest whole number that is not above it.
+/// The square root. For integers, the largest whole number that is at most the root.
 inline node root(const node& x) {
   if (is_float(x.type())) return ir::sqrt(x);
   const dtype type = x.type(), work = type == dtype::u64 ? dtype::u64 : dtype::i64;
   const node s = ir::maximum(to_type(x, work), 0.0), one = constant(work, 1);
-  // The quotient by r has no overflow, which r·r may have.
+  // The quotient by r cannot overflow, but r·r can.
   const auto above = [&](const node& r) { return pointwise(op::gt, r, over(s, ir::maximum(r, 1.0))); };
   node r = to_type(ir::sqrt(to_type(s, dtype::f64)), work);
   r = choose(above(r), minus(r, one), r);
@@ -64,7 +64,8 @@ inline void reduce_mean(call& c) {
   const node x = c.x(0);
   c.give(axes ? to_type(mean_over(wide(x), *axes, c.i("keepdims", 1) != 0), x.type()) : x);
 }
-/// The largest integer and, cut, what the others add to it; differences beyond 1000 add nothing.
+/// The largest integer, plus the contribution of the others, cut towards zero. Elements that are smaller by more than 1000
+/// add nothing.
 inline node log_sum_exp_of_integers(const node& given, const std::vector<int>& axes, bool keep) {
   const dtype type = given.type(), work = type == dtype::u64 ? dtype::u64 : dtype::i64;
   const node x = to_type(given, work), top = reduced(op::maximum, x, axes, true);
@@ -73,9 +74,9 @@ inline node log_sum_exp_of_integers(const node& given, const std::vector<int>& a
   const node below = to_type(minus(top, pointwise(op::maximum, x, edge)), dtype::f64);
   const node more = ir::log(reduced(op::add, ir::exp(-below), axes, true)), whole = pointwise(op::floor, more);
   const node most = constant_of(work, {0, ir::combiner_identity(op::minimum, type).i});
-  const node room = minus(most, ir::maximum(top, 0.0));  // beyond it a sum is the largest number
+  const node room = minus(most, ir::maximum(top, 0.0));  // a sum beyond it becomes the largest number
   const node sum = plus(top, pointwise(op::minimum, to_type(whole, work), room));
-  // Towards zero: a negative sum with a fraction is one more.
+  // Cut towards zero: a negative sum with a fraction is rounded up.
   const node up = pointwise(op::bit_and, ir::lt(sum, 0.0), pointwise(op::gt, more, whole));
   const node y = to_type(choose(up, sum + 1.0, sum), type);
   return keep ? y : reshape_to(y, reduced_extents(extents_of(x), axes, false));

@@ -1,4 +1,4 @@
-// onnx/region_rows.hpp: operators that read an image at places which values tell: RoiAlign, MaxRoiPool, DeformConv.
+// onnx/region_rows.hpp: operators that read an image at places from values: RoiAlign, MaxRoiPool, DeformConv.
 #pragma once
 
 #include "window_rows.hpp"
@@ -8,11 +8,11 @@ namespace sinter::onnx::rows {
 /// Two neighbours of a place along one axis, and their weights.
 struct neighbours {
   node low, high;        ///< i64
-  node share;            ///< of the higher one
-  node low_in, high_in;  ///< where there are such elements; none: everywhere
+  node share;            ///< the weight of `high`
+  node low_in, high_in;  ///< whether the elements exist; undefined: everywhere
 };
 
-/// What lies between the corners around places of two axes: f(index, weight, inside) for each of the four.
+/// Calls f(index, weight, inside) for each of the four corners around places of two axes.
 template <class F>
 void each_corner(const neighbours& y, const neighbours& x, dim width, const F& f) {
   const auto both = [](const node& a, const node& b) { return a ? pointwise(op::bit_and, a, b) : node(); };
@@ -24,7 +24,8 @@ void each_corner(const neighbours& y, const neighbours& x, dim width, const F& f
     }
 }
 
-/// Sample places of regions along one axis: (regions, bins, samples), and how many samples of a bin count, (regions, 1, 1).
+/// Sample places of regions along one axis (regions, bins, samples), and the number of samples of a bin that count (regions,
+/// 1, 1).
 struct region_axis {
   node place, count;
   std::int64_t bins = 1, samples = 1;
@@ -44,7 +45,7 @@ inline region_axis axis_of_regions(const node& from, const node& to, std::int64_
   a.place = plus(plus(column(from), times(bin, column(each))), times(sample + 0.5, step));
   return a;
 }
-/// Neighbours of places beside an axis of n, beyond which by more than 1 nothing is read.
+/// Neighbours of places, clamped to an axis of n elements. Callers ignore places that are more than 1 beyond the axis.
 inline neighbours clamped_neighbours(const node& place, dim n) {
   const node last = size_node(n, place.type()) - 1.0, p = ir::maximum(place, 0.0);
   const node low = pointwise(op::minimum, pointwise(op::floor, p), last),
@@ -52,7 +53,7 @@ inline neighbours clamped_neighbours(const node& place, dim n) {
   const node share = choose(pointwise(op::ge, low, last), constant(place.type(), 0), minus(p, low));
   return {to_type(low, dtype::i64), to_type(high, dtype::i64), share, {}, {}};
 }
-/// The most samples that a bin of the regions asks for, which are read.
+/// The most samples in a bin of the regions, from the values of the regions, which are read.
 inline std::int64_t most_samples(call& c, double scale, std::int64_t bins, int axis, bool half_pixel) {
   const host_values& rois = c.host(1);
   double most = 1;
@@ -83,7 +84,7 @@ inline void roi_align(call& c) {
   };
   const region_axis ay = axis_of_regions(corner(1), corner(3), rows, fixed, most_y, half_pixel),
                     ax = axis_of_regions(corner(0), corner(2), columns, fixed, most_x, half_pixel);
-  // All is (channels, regions, rows, columns, samples of y, samples of x).
+  // All values have axes (channels, regions, rows, columns, samples of y, samples of x).
   const extents grid{1, n, rows, columns, ay.samples, ax.samples};
   const auto of_y = [&](const node& v) { return reshape_to(v, {1, n, rows, 1, ay.samples, 1}); };
   const auto of_x = [&](const node& v) { return reshape_to(v, {1, n, 1, columns, 1, ax.samples}); };
@@ -128,7 +129,7 @@ inline void max_roi_pool(call& c) {
   const auto corner = [&](std::int64_t k) {
     return ir::round(reshape_to(sliced(rois, 1, k, 1), {n, 1, 1}) * static_cast<double>(c.f("spatial_scale", 1)));
   };
-  /// Which elements of an axis are in which bin: (regions, bins, elements).
+  /// Whether an element of an axis is in a bin: (regions, bins, elements).
   const auto bins_of = [&](std::int64_t first, std::int64_t last, std::int64_t bins, dim length) {
     const node from = corner(first),
                each = ir::maximum(minus(corner(last), from) + 1.0, 1.0) / static_cast<double>(bins);
@@ -148,7 +149,7 @@ inline void max_roi_pool(call& c) {
   c.give(to_type(choose(pointwise(op::eq, y, lowest), constant(y.type(), 0), y), c.type(0)));
 }
 
-/// Neighbours of places along an axis of n; beyond it are zeros.
+/// Neighbours of places along an axis of n elements, with zeros beyond the axis.
 inline neighbours open_neighbours(const node& place, dim n) {
   const node low = pointwise(op::floor, place), last = size_node(n, place.type()) - 1.0;
   const auto in = [&](const node& p) { return pointwise(op::bit_and, ir::ge(p, 0.0), pointwise(op::le, p, last)); };
@@ -157,7 +158,7 @@ inline neighbours open_neighbours(const node& place, dim n) {
   };
   return {index(low), index(low + 1.0), minus(place, low), in(low), in(low + 1.0)};
 }
-/// A convolution whose taps are read at places of their own.
+/// A convolution whose taps are read at offset places.
 inline void deform_conv(call& c) {
   const node x = wide(c.x(0)), weights = wide(c.x(1)), offset = wide(c.x(2));
   const extents e = extents_of(x), k = extents_of(weights);

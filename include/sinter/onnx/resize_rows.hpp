@@ -5,7 +5,7 @@
 
 namespace sinter::onnx::rows {
 
-/// Which places of an axis each result reads, and by which weights.
+/// The places of an axis that each result reads, and their weights.
 struct resampling {
   std::vector<std::vector<std::int64_t>> places;  ///< a list for each tap
   std::vector<std::vector<double>> weights;
@@ -116,7 +116,7 @@ inline resize_options options_of_resize(call& c, bool old) {
   o.antialias = c.i("antialias", 0) != 0;
   return o;
 }
-/// An axis that is resized, where an extent is open: what places read follows in the graph.
+/// A resized axis with an open extent. The graph computes the places to read.
 struct open_axis {
   dim in, out;
   std::optional<double> scale;  ///< nothing: out / in
@@ -193,7 +193,7 @@ inline node resampled(const node& x, int axis, const resize_options& o, const op
   const node out = pointwise(op::bit_or, ir::lt(at, 0.0), pointwise(op::gt, at, to_type(last, dtype::f64)));
   return choose(reshape_to(out, column), constant(x.type(), o.extrapolation), sum);
 }
-/// An axis that is resized to `size`, or by a scale where that is -1.
+/// An axis that is resized to `size`, or by `scale` if `size` is -1.
 inline open_axis axis_to_resize(call& c, const resize_options& o, dim in, dim size, std::optional<double> scale) {
   open_axis a;
   a.in = in;
@@ -285,7 +285,7 @@ inline lettered summed_to(lettered a, const std::string& kept) {
   a.axes = left;
   return a;
 }
-/// Repeated letters name a diagonal.
+/// Takes the diagonal of axes with the same letter.
 inline lettered diagonal_of(lettered a) {
   for (std::size_t i = 0; i < a.axes.size(); ++i)
     for (std::size_t j = a.axes.size(); j-- > i + 1;) {

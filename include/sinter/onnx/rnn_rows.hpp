@@ -6,18 +6,18 @@
 
 namespace sinter::onnx::rows {
 
-/// What the three have in common, for one direction. They are computed in f32 where floats are narrower: errors of steps add up.
+/// Common state of the three operators, for one direction. They compute narrower floats in f32, because errors of steps add up.
 struct recurrent {
   call& c;
   node x;  ///< (steps, batch, size)
   dim steps, batch, hidden;
   int gates = 1;
   std::vector<std::string> functions;
-  std::vector<double> alpha, beta;  ///< one for each function
+  std::vector<double> alpha, beta;  ///< a factor for each function
   double clip = 0;
-  node lengths;  ///< (batch, 1), or none
+  node lengths;  ///< (batch, 1), or undefined
 
-  /// The k-th activation of a gate.
+  /// The k-th activation of a direction, of a clipped value.
   node act(std::size_t direction, std::size_t k, const node& v) const {
     return act_unclipped(direction, k, clip > 0 ? clipped(v, -clip, clip) : v);
   }
@@ -38,7 +38,7 @@ enum class recurrence_kind { rnn, gru, lstm };
 
 /// The weights of one direction, with the gates in the last axis.
 struct recurrent_weights {
-  node recur, inner, bias, peep;  ///< inner: a GRU's of the candidate
+  node recur, inner, bias, peep;  ///< inner: the candidate's weights in a GRU
 
   recurrent_weights within(const std::shared_ptr<engine::tracer>& around) const {
     return {brought_in(around, recur), brought_in(around, inner), brought_in(around, bias), brought_in(around, peep)};
@@ -59,7 +59,7 @@ inline node gru_step(const recurrent& r, std::size_t d, const recurrent_weights&
   const node next = r.act(d, 1, plus(gate(now, 2, n), inner));
   return plus(times(minus(constant(h.type(), 1), z), next), times(z, h));
 }
-/// The next h of an LSTM, and of its cell.
+/// The next h of an LSTM. Updates its cell.
 inline node lstm_step(const recurrent& r, std::size_t d, const recurrent_weights& w, const node& now, const node& h,
                       node& cell) {
   const node y = plus(now, product(h, w.recur)), s = w.bias ? plus(y, w.bias) : y;
@@ -73,16 +73,16 @@ inline node lstm_step(const recurrent& r, std::size_t d, const recurrent_weights
   const node g = r.act(d, 1, gate(s, 3, r.hidden));
   cell = plus(times(f, cell), times(i, g));
   const node o = r.act(d, 0, peeped(1, 1, cell));
-  return times(o, r.act_unclipped(d, 2, cell));  // what is clipped are gates
+  return times(o, r.act_unclipped(d, 2, cell));  // only gates are clipped
 }
-/// ONNX's name of an activation that is written in other letters, as runtimes take it.
+/// ONNX's spelling of an activation, whose letters may be in another case. Runtimes accept such names.
 inline std::string known_activation(const std::string& name) {
   for (const char* known : {"Relu", "Tanh", "Sigmoid", "Affine", "LeakyRelu", "ThresholdedRelu", "ScaledTanh",
                             "HardSigmoid", "Elu", "Softsign", "Softplus"})
     if (small_letters(name) == small_letters(known)) return known;
   return name;
 }
-/// A factor of each activation: one of the list where it is for all; else the list holds those of activations that take one.
+/// A factor for each activation. The list has a factor for each activation, or only for activations that take a factor.
 inline std::vector<double> factors_of(const std::vector<std::string>& functions, const std::vector<float>& given,
                                       bool second) {
   std::vector<double> out;
@@ -123,7 +123,7 @@ inline recurrent facts_of(call& c, int gates, const std::vector<std::string>& us
   if (c.has(4)) r.lengths = reshape_to(to_type(c.x(4), dtype::i64), {r.batch, dim(1)});
   return r;
 }
-/// The weights of one direction, and what of it no step needs the one before for: x of all steps at once.
+/// The weights of one direction, and the products with x for all steps, which do not depend on earlier steps.
 template <recurrence_kind Kind>
 std::pair<recurrent_weights, node> prepared(const recurrent& r, std::size_t d) {
   call& c = r.c;
@@ -142,7 +142,7 @@ std::pair<recurrent_weights, node> prepared(const recurrent& r, std::size_t d) {
   }
   return {w, projected};
 }
-/// All states of one direction, (steps, 1, batch, hidden); h and cell become the last.
+/// All states of one direction, (steps, 1, batch, hidden). h and cell become the last states.
 template <recurrence_kind Kind>
 node states_of(const recurrent& r, std::size_t d, node& h, node& cell) {
   const auto [weights, projected] = prepared<Kind>(r, d);
@@ -161,7 +161,7 @@ node states_of(const recurrent& r, std::size_t d, node& h, node& cell) {
     } else if constexpr (Kind == recurrence_kind::gru) next.carried[0] = gru_step(r, d, w, now, before);
     else next.carried[0] = lstm_step(r, d, w, now, before, next.carried[1]);
     next.stacked = {next.carried[0]};
-    if (r.lengths) {  // behind a sequence's end its state stays, and 0 is stacked
+    if (r.lengths) {  // after a sequence's end its state stays, and 0 is stacked
       const node on = pointwise(op::lt, t.index, brought_in(around, r.lengths));
       next.stacked[0] = choose(on, next.carried[0], constant(before.type(), 0));
       for (std::size_t k = 0; k < next.carried.size(); ++k) next.carried[k] = choose(on, next.carried[k], t.carried[k]);

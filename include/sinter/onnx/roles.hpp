@@ -1,4 +1,5 @@
-// onnx/roles.hpp: what a tensor of a file is to the operators that read it: a weight, a running statistic, a scale, a mask, an option.
+// onnx/roles.hpp: roles of a file's tensors in the operators that read them: weights, running statistics, scales, masks,
+// options.
 #pragma once
 
 #include <set>
@@ -10,17 +11,17 @@
 
 namespace sinter::onnx {
 
-/// How a tensor is read, by itself or moved.
+/// How operators read a tensor, directly or after moves of its elements.
 enum role : unsigned {
   role_weight = 1,        ///< weight or bias of a product or a convolution
   role_statistic = 2,     ///< mean or variance of a normalisation in inference
   role_quantisation = 4,  ///< scale or zero point
-  role_mask = 8,          ///< where attention looks
-  role_option = 16,       ///< what an operator does, in place of what it does it with: bounds, scales, windows
-  role_dequantised = 32,  ///< elements that a scale belongs to
-  role_chosen = 64,       ///< added to what a softmax reads, or a branch of Where: a weight, or a mask
-  role_state = 256,       ///< where a recurrence begins: zeros of the exporter, or learned
-  role_factor = 128,      ///< of a product by elements, or subtracted: a weight, or a mask
+  role_mask = 8,          ///< a mask of attention
+  role_option = 16,       ///< a parameter of an operator's behaviour: bounds, scales, windows
+  role_dequantised = 32,  ///< quantised elements that belong to a scale
+  role_chosen = 64,       ///< added to the argument of a softmax, or a branch of Where: a weight, or a mask
+  role_state = 256,       ///< the first state of a recurrence: zeros from the exporter, or a learned state
+  role_factor = 128,      ///< a factor of a product by elements, or a subtrahend: a weight, or a mask
 };
 
 namespace detail_ {
@@ -74,14 +75,14 @@ inline constexpr operand_role operand_roles[] = {
 };
 inline bool has_bit(unsigned bits, std::size_t k) { return bits >> std::min<std::size_t>(k, 31) & 1; }
 
-/// Inputs whose elements an operator's results hold, moved or in another dtype.
+/// Inputs whose elements are in an operator's results, moved or in another dtype.
 inline unsigned carried_inputs(std::string_view op) {
   if (is_one_of(op, {"Cast", "CastLike", "QuantizeLinear", "DequantizeLinear", "Dropout"})) return 1;
   if (is_one_of(op, {"Where", "ScatterND", "ScatterElements"})) return 0;
   return moved_inputs(op);
 }
 
-/// Names of one graph with those within it, or of a function.
+/// Names of a graph with its inner graphs, or names of a function.
 struct name_scope {
   std::unordered_map<std::string_view, std::vector<std::pair<const node_proto*, std::size_t>>> readers;
   std::unordered_map<std::string_view, const node_proto*> makers;
@@ -127,7 +128,7 @@ class role_finder {
   }
 
  private:
-  /// What was done on the way: nothing but moves; a sum with something; a sum with constants alone.
+  /// The operators on the way from the tensor: moves only; a sum with any value; sums with constants only.
   enum class state { plain, sum, constant_sum };
   struct place {
     const name_scope* scope;
@@ -181,7 +182,8 @@ class role_finder {
   unsigned found_ = 0;
 };
 
-/// Whether all elements are 0 or far below, some of them far below, as a mask has them that is added; -100 is what Swin takes.
+/// Whether all elements are 0 or at most -100, and some are at most -100. Masks that are added have such elements; Swin uses
+/// -100.
 inline bool is_added_mask(const io::array& a) {
   bool some = false;
   for (std::int64_t k = 0; k < a.numel(); ++k) {
@@ -191,7 +193,7 @@ inline bool is_added_mask(const io::array& a) {
   }
   return some;
 }
-/// Whether all elements are 0 or 1, and both are there; a vector may be a scale of channels.
+/// Whether all elements are 0 or 1, and both occur. False for a vector, which may be a scale of channels.
 inline bool is_factor_mask(const io::array& a) {
   bool zero = false, one = false;
   if (a.extents.size() < 2) return false;
@@ -209,7 +211,7 @@ inline bool is_zero(const io::array& a) {
   return true;
 }
 
-/// Whether a floating tensor that is read so is trained. A constant of a node is only as the weight of a product.
+/// Whether a floating tensor with these roles is trained. A constant of a node is trained only as the weight of a product.
 inline bool is_parameter(unsigned roles, const dynamic_tensor& x, bool of_node) {
   if (x.rank() == 0) return false;
   if (roles & (role_statistic | role_quantisation | role_mask | role_option)) return false;

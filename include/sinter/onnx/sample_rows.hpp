@@ -6,7 +6,7 @@
 
 namespace sinter::onnx::rows {
 
-/// Elements between low and high as if the axis went on as its mirror images.
+/// p, reflected at low and high until it lies between them.
 inline node mirrored(const node& p, const node& low, const node& high) {
   const node span = minus(high, low), period = ir::maximum(plus(span, span), 1e-30);
   const node far = pointwise(op::abs, minus(p, low)), turns = pointwise(op::floor, over(far, period));
@@ -14,7 +14,7 @@ inline node mirrored(const node& p, const node& low, const node& high) {
   return plus(low, ir::minimum(t, minus(plus(span, span), t)));
 }
 
-/// Places along one axis of a grid's samples, and what is read at whole ones.
+/// Places along one axis of a grid's samples, and the elements at whole places.
 struct sampled_axis {
   dim extent;
   bool align = false;
@@ -37,17 +37,17 @@ struct sampled_axis {
     const node m = mirrored(p, low, high);
     return choose(pointwise(op::lt, p, low), m, choose(pointwise(op::gt, p, high), m, p));
   }
-  /// The index that is read at a whole place, and whether there is one.
+  /// The index of the element at a whole place, and whether the element exists.
   std::pair<node, node> read(const node& whole) const {
     const node p = kept(whole), last = size_node(extent, p.type()) - 1.0;
     const node inside = pointwise(op::bit_and, pointwise(op::ge, p, constant(p.type(), 0)), pointwise(op::le, p, last));
-    // Towards zero, as the definition has it.
+    // Towards zero, as ONNX defines it.
     const node at = pointwise(op::trunc, pointwise(op::minimum, ir::maximum(p, 0.0), last));
     return {to_type(at, dtype::i64), inside};
   }
 };
 
-/// Whole places around one, and their weights.
+/// Whole places around a place, and their weights.
 inline std::vector<std::pair<node, node>> taps_of(const node& p, const std::string& mode) {
   if (mode == "nearest") return {{p, node()}};
   const node first = pointwise(op::floor, p), t = minus(p, first);
@@ -120,7 +120,7 @@ inline void bit_cast_row(call& c) {
   c.give(ir::push(op::bit_cast, {x}, std::move(a)));
 }
 
-/// A convolution by channel of what came before: sums over a window that ends at each place. The state is the last inputs.
+/// A causal convolution of each channel: sums over a window that ends at each place. The state is the last inputs.
 inline void causal_conv_with_state(call& c) {
   const node x = wide(c.x(0)), w = wide(c.x(1));
   const extents e = extents_of(x), k = extents_of(w);
@@ -144,7 +144,8 @@ inline void causal_conv_with_state(call& c) {
   c.give(1, to_type(sliced(all, 2, e[2], taps - 1), c.type(0)));
 }
 
-/// Attention through a state of (head, key, value) that each step decays and adds to; rules linear, gated, delta, gated_delta.
+/// Attention through a state of (head, key, value). Each step decays the state and adds to it. Rules: linear, gated, delta,
+/// gated_delta.
 inline void linear_attention(call& c) {
   const std::string rule = c.s("update_rule", "gated_delta");
   const dim heads = c.i("q_num_heads", 0), shared = c.i("kv_num_heads", 0);
@@ -186,7 +187,7 @@ inline void linear_attention(call& c) {
   c.give(1, to_type(out.carried[0], c.has(3) ? c.type(3) : c.type(0)));
 }
 
-/// Places of a grid that a matrix of each batch turns.
+/// Places of a grid, transformed by a matrix for each batch.
 inline void affine_grid(call& c) {
   const node theta = wide(c.x(0));
   const extents size = c.sizes(1);

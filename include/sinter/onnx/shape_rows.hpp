@@ -38,7 +38,7 @@ inline void reshape(call& c) {
   if (open >= 0) {
     const dim all = product_of(from);
     if (!known.is_symbolic() && known.bits == 0) c.refuse("its shape leaves an axis open beside an extent of 0");
-    // What both have in common goes first, so that the quotient is exact.
+    // `/` cancels common factors first, so that the quotient is exact.
     to[static_cast<std::size_t>(open)] = all / known;
   }
   c.give(reshape_to(c.x(0), to));
@@ -61,7 +61,7 @@ inline void squeeze(call& c) {
   const extents e = c.shape(0);
   extents to;
   std::set<int> gone;
-  const bool all = !axes || axes->empty();  // as runtimes have it
+  const bool all = !axes || axes->empty();  // runtimes do so, too
   if (!all)
     for (auto a : *axes) gone.insert(axis_of(a, static_cast<int>(e.size())));
   for (std::size_t i = 0; i < e.size(); ++i)
@@ -176,7 +176,7 @@ inline void slice(call& c) {
   c.give(x);
 }
 
-/// Known integers; those whose bits stand for sizes are elements of a tensor, and no extents.
+/// Known integers. If bits of an integer stand for a size, the integers become elements of a tensor, and cannot be extents.
 inline item item_of_integers(std::vector<std::int64_t> shape, const std::vector<std::int64_t>& v) {
   item out;
   if (std::any_of(v.begin(), v.end(), [](std::int64_t x) { return dim(x).is_symbolic(); })) {
@@ -222,12 +222,12 @@ inline void constant_of_shape(call& c) {
     return c.give(0, host_values{type, e, extents(static_cast<std::size_t>(count.bits), whole), {}});
   c.give(constant_of(type, x, e));
 }
-/// 0, step, 2·step, …, which wrap as integers of kernels do.
+/// 0, step, 2·step, …, which wrap like integers of kernels.
 inline node counted(dtype type, dim n, std::int64_t step) {
   const node r = iota(type, {n}, 0);
   return step == 1 ? r : times(r, constant_of(type, {0, step}));
 }
-/// Of sizes that calls will have.
+/// A range whose ends are sizes of later calls.
 inline void range_of_sizes(call& c, dtype type) {
   const dim start = c.sizes(0).at(0), limit = c.sizes(1).at(0);
   const auto step = static_cast<std::int64_t>(c.sizes(2).at(0));
@@ -266,7 +266,7 @@ inline void range(call& c) {
   if (!(n < 1e12)) c.refuse("its length is no number, or beyond 10^12");
   c.give(to_type(to_type(iota(dtype::i64, {dim(static_cast<std::int64_t>(n))}, 0), dtype::f64) * delta + start, type));
 }
-/// A diagonal's place. Those beyond all extents are cut, so that no sum with an index wraps.
+/// A diagonal's place. Places beyond all extents are clamped, so that sums with an index do not wrap.
 inline node diagonal_at(std::int64_t k) {
   constexpr std::int64_t far = std::int64_t{1} << 62;
   return integer(std::clamp(k, -far, far));
@@ -290,7 +290,7 @@ inline void trilu(call& c) {
 inline void tile(call& c) {
   const extents e = c.shape(0);
   extents times = c.sizes(1);
-  if (c.version < 6 && c.has(2)) {  // how often along one axis
+  if (c.version < 6 && c.has(2)) {  // the number of repetitions along one axis
     const dim count = times.at(0);
     times.assign(e.size(), dim(1));
     times[static_cast<std::size_t>(axis_of(c.integers(2).at(0), static_cast<int>(e.size())))] = count;
@@ -303,7 +303,7 @@ inline void tile(call& c) {
     out.push_back(times[i] * e[i]);
   }
   node x = c.x(0);
-  for (std::size_t i = e.size(); i-- > 0;) {  // an axis at a time, so that ranks stay small
+  for (std::size_t i = e.size(); i-- > 0;) {  // one axis at a time, so that ranks stay small
     extents now = extents_of(x), split = now, to;
     if (!times[i].is_symbolic() && times[i].bits == 1) continue;
     split.insert(split.begin() + static_cast<std::ptrdiff_t>(i), dim(1));
@@ -318,7 +318,7 @@ inline void tile(call& c) {
   c.give(x);
 }
 
-/// Places along an axis that a padded one reads.
+/// Places along an axis that the padded axis reads.
 inline node padded_places(const std::string& mode, dim n, dim low, dim total) {
   const node at = minus(iota(dtype::i64, {total}, 0), size_node(low, dtype::i64));
   const node size = size_node(n, dtype::i64), zero = constant(dtype::i64, 0);
@@ -395,7 +395,7 @@ inline void center_crop_pad(call& c) {
   }
   c.give(padded(x, low, high, 0));
 }
-/// Images without their borders, left, top, right, bottom, or cut to a size: an experiment of the first versions.
+/// Images without their borders (left, top, right, bottom), or cut to a size: an experimental operator of the first versions.
 inline void crop(call& c) {
   const node x = c.x(0);
   const extents e = extents_of(x);

@@ -1,4 +1,4 @@
-// onnx/values.hpp: untyped ops on nodes of the current trace, with NumPy's broadcasting: what operators are made of.
+// onnx/values.hpp: untyped ops on nodes of the current trace, with NumPy's broadcasting. Operators are built from them.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace sinter::onnx {
 
-/// A node of the current graph. A value that is read ends the graph, so nodes are asked for when all that is read has been.
+/// A node of the current graph. Reading a value ends the graph, so nodes are requested after all reads.
 using node = ir::value;
 using extents = wire::list_of<dim>;
 using ir::op;
@@ -36,7 +36,7 @@ inline dim size_of_axis(const node& x, int axis) {
   return engine::from_ir(x.extents()[static_cast<std::size_t>(axis)]);
 }
 
-/// Whether two sizes are equal whatever open extents are: nothing is asked of these.
+/// Whether two sizes are equal for all values of open extents. The comparison adds no guard.
 inline bool always_equal(dim a, dim b) {
   const dim gap = a - b;
   return !gap.is_symbolic() && gap.bits == 0;
@@ -48,12 +48,12 @@ inline dim product_of(const extents& e, std::size_t first = 0, std::size_t last 
   return n;
 }
 
-/// A whole number near enough for places and sizes: those beyond 2^52, and no numbers, are cut.
+/// A whole number that serves as a place or size. Numbers beyond 2^52 are clamped, and NaN becomes 0.
 inline std::int64_t whole_of(double x) {
   return std::isnan(x) ? 0 : static_cast<std::int64_t>(std::clamp(x, -0x1p52, 0x1p52));
 }
 
-/// An axis that may count from the end, of this many.
+/// An axis of `rank` axes, from an index that may count from the end.
 inline int axis_of(std::int64_t axis, int rank) {
   const std::int64_t a = axis < 0 ? axis + rank : axis;
   if (a < 0 || a >= rank)
@@ -73,7 +73,7 @@ inline extents broadcast_extents(const extents& a, const extents& b) {
   for (std::size_t i = 0; i < rank; ++i) {
     const dim x = i + a.size() >= rank ? a[i + a.size() - rank] : dim(1);
     const dim y = i + b.size() >= rank ? b[i + b.size() - rank] : dim(1);
-    // Of open extents that are equal it is not asked whether they are 1.
+    // Equal open extents are not compared with 1, which would add a guard.
     if (op_shapes::is_one(x) || op_shapes::is_one(y)) out[i] = op_shapes::is_one(x) ? y : x;
     else if (x.bits == y.bits || x == y || y == 1) out[i] = x;
     else if (x == 1) out[i] = y;
@@ -87,7 +87,7 @@ inline node reshape_to(const node& x, const extents& to) {
     wire::fail_file("a reshape of " + text_of(extents_of(x)) + " to " + text_of(to));
   return ir::reshape(x, ir_shape(to));
 }
-/// As NumPy's broadcast_to, where an extent of 1 of `to` leaves x's (ONNX's Expand).
+/// NumPy's broadcast_to, except that an extent of 1 of `to` keeps x's extent (ONNX's Expand).
 inline node broadcast_to(const node& x, const extents& to) {
   const extents from = extents_of(x);
   const extents wide = broadcast_extents(from, to);
@@ -133,7 +133,7 @@ inline node iota(dtype type, const extents& e, int axis) {
 
 inline node to_type(const node& x, dtype type) { return ir::cast(x, type); }
 
-/// Computes in f32 where x is a narrower float.
+/// x, in f32 if x is a narrower float.
 inline node wide(const node& x) { return is_narrow(x.type()) ? to_type(x, dtype::f32) : x; }
 
 inline node permuted(const node& x, const std::vector<int>& perm) {
@@ -148,7 +148,7 @@ inline node permuted(const node& x, const std::vector<int>& perm) {
   return same ? x : ir::permute(x, std::move(p));
 }
 
-/// x with extents of 1 put in before each of these axes of the result, ascending.
+/// x with extents of 1 inserted at these axes of the result, ascending.
 inline node unsqueezed(const node& x, const std::vector<int>& axes) {
   extents e = extents_of(x);
   for (int a : axes) e.insert(e.begin() + axis_of(a, static_cast<int>(e.size()) + 1), dim(1));
@@ -164,7 +164,7 @@ inline extents reduced_extents(const extents& e, const std::vector<int>& axes, b
   }
   return out;
 }
-/// Over ascending axes.
+/// A reduction of x over ascending axes.
 inline node reduced(op combiner, const node& x, const std::vector<int>& axes, bool keep) {
   series<std::int64_t> list;
   for (int a : axes) list.push_back(a);
@@ -189,7 +189,7 @@ inline node squares_over(const node& x, const std::vector<int>& axes, bool keep)
   return keep ? reshape_to(s, reduced_extents(extents_of(x), axes, true)) : s;
 }
 
-/// count elements of an axis from start by step.
+/// count elements of an axis, from start by step.
 inline node sliced(const node& x, int axis, dim start, dim count, std::int64_t step = 1) {
   extents counts = extents_of(x), starts(counts.size(), dim(0));
   const auto a = static_cast<std::size_t>(axis);
@@ -211,7 +211,7 @@ inline node flipped(const node& x, int axis) {
   const dim n = size_of_axis(x, axis);
   return n == 0 ? x : sliced(x, axis, n - 1, n, -1);
 }
-/// A literal of x's dtype is around x.
+/// x with a literal of its dtype around it.
 inline node padded(const node& x, const extents& low, const extents& high, const ir::scalar& literal) {
   const ir::shape after = ir_shape(high);
   ir::attributes a;
@@ -224,13 +224,13 @@ inline node padded(const node& x, const extents& low, const extents& high, doubl
   return padded(x, low, high, ir::scalar::of(x.type(), literal));
 }
 
-/// Indices as i64 with negative ones counted from the end.
+/// Indices as i64. Negative indices count from the end.
 inline node from_start(const node& index, dim extent) {
   const node i = to_type(index, dtype::i64);
   return choose(pointwise(op::lt, i, constant(dtype::i64, 0)), plus(i, size_node(extent, dtype::i64)), i);
 }
 
-/// x's elements along an axis at a list of indices of any rank, which replaces the axis.
+/// x's elements along an axis at a list of indices of any rank. The axes of the list replace the axis.
 inline node taken(const node& x, const node& index, int axis) {
   const extents e = extents_of(x), places = extents_of(index);
   extents at = e, out = e.from(0, static_cast<std::size_t>(axis));

@@ -7,16 +7,16 @@
 
 namespace sinter::onnx::rows {
 
-/// One spatial axis: how windows lie on it.
+/// The windows along one spatial axis.
 struct window_place {
   std::int64_t taps = 1, step = 1, dilation = 1;
-  dim low = 0, high = 0;  ///< what is added around the axis
-  dim over = 0;           ///< of `high`, what only a count that is rounded up asks for: no padding of the operator
+  dim low = 0, high = 0;  ///< padding around the axis
+  dim over = 0;           ///< the part of `high` that only rounding up the count requires, beyond the padding
   dim count = 1;
   std::int64_t reach() const { return (taps - 1) * dilation + 1; }
 };
 
-/// A view of windows: axes of the result in order, each following an axis of the operand by a factor; -1: none.
+/// A view of windows. Each axis of the result follows an axis of the operand by a factor; -1: no axis.
 class window_view {
  public:
   explicit window_view(int rank) : rank_(rank) {}
@@ -46,7 +46,7 @@ inline void check_window(call& c, const window_place& w) {
     c.refuse("its kernel, strides and dilations have to be from 1 to 2^24");
 }
 
-/// Windows of the spatial extents, by the attributes that convolutions and pools share.
+/// Windows of the spatial extents, from the attributes that convolutions and pools share.
 inline std::vector<window_place> places_of_windows(call& c, const extents& spatial,
                                                    const std::vector<std::int64_t>& kernel, bool pool) {
   const std::size_t s = spatial.size();
@@ -90,7 +90,7 @@ inline std::vector<window_place> places_of_windows(call& c, const extents& spati
   return out;
 }
 
-/// x (n, c, s…) with what the windows ask for around it; spatial axes begin at `first`.
+/// x (n, c, s…) with the padding of the windows around it. Spatial axes begin at `first`.
 inline node surrounded(const node& x, const std::vector<window_place>& w, int first, const ir::scalar& literal = {}) {
   extents low(static_cast<std::size_t>(x.rank()), dim(0)), high = low;
   node y = x;
@@ -113,7 +113,7 @@ inline node surrounded(const node& x, const std::vector<window_place>& w, int fi
   return any ? padded(y, low, high, literal) : y;
 }
 
-/// Axis 1 last, or back.
+/// Permutations that move axis 1 to the end, and back.
 inline std::vector<int> channels_last(int rank) {
   std::vector<int> p{0};
   for (int d = 2; d < rank; ++d) p.push_back(d);
@@ -126,7 +126,7 @@ inline std::vector<int> channels_first(int rank) {
   return p;
 }
 
-/// A product for each channel, in one loop: an image (n, s…, g), surrounded, and weights (k…, 1, g·m).
+/// A product for each channel, in one loop: a padded image (n, s…, g), and weights (k…, 1, g·m).
 inline node convolve_channels(const node& image, const node& k, const std::vector<window_place>& w, dim groups) {
   const int s = static_cast<int>(w.size()), rank = s + 2;
   const dim batch = size_of_axis(image, 0), outputs = size_of_axis(k, k.rank() - 1), each = outputs / groups;
@@ -150,7 +150,7 @@ inline node convolve_channels(const node& image, const node& k, const std::vecto
   to.back() = outputs;
   return permuted(reshape_to(y, to), channels_first(rank));
 }
-/// A product for each group: an image (n, s…, g·i), surrounded, and weights (k…, i, g·o).
+/// A product for each group: a padded image (n, s…, g·i), and weights (k…, i, g·o).
 inline node convolve_groups(const node& image, const node& k, const std::vector<window_place>& w, dim groups) {
   const int s = static_cast<int>(w.size()), rank = s + 2;
   const dim batch = size_of_axis(image, 0), outputs = size_of_axis(k, k.rank() - 1), each = outputs / groups,
@@ -178,7 +178,7 @@ inline node convolve_groups(const node& image, const node& k, const std::vector<
   return reshape_to(permuted(y, last), to);
 }
 
-/// Weights (o, i, k…) and windows on spatial extents, less the taps that meet padding alone.
+/// Weights (o, i, k…) and windows on spatial extents, without taps that meet only padding.
 inline node meeting(node k, const extents& spatial, std::vector<window_place>& w) {
   for (std::size_t a = 0; a < w.size(); ++a) {
     auto& v = w[a];
@@ -213,7 +213,8 @@ inline node convolve(const node& x, const node& all, std::vector<window_place> w
   for (int a = 0; a < s; ++a) taps_first.push_back(2 + a);
   taps_first.push_back(1);
   taps_first.push_back(0);
-  // Each channel's places are rows in memory, as it is without a margin; products take channels together.
+  // With one channel in a group, each channel's places stay rows in memory, as without padding. Products take channels
+  // together.
   const bool alone = groups != 1 && inputs == 1;
   const node image = alone ? permuted(surrounded(x, w, 2), channels_last(rank))
                            : surrounded(permuted(x, channels_last(rank)), w, 1),
@@ -237,7 +238,7 @@ inline wire::list_of<std::int64_t> kernel_of(call& c, const extents& weights) {
     for (std::size_t d = 2; d < weights.size(); ++d) k.push_back(static_cast<std::int64_t>(weights[d]));
   return k;
 }
-/// The transpose of a view of windows: what each element of `full` receives.
+/// The transpose of a view of windows: the sums at each element of `full`.
 inline node unwindowed(const node& y, const extents& full, const window_view& v) {
   dims to, starts(0);
   for (const dim& d : full) to.push(d), starts.push(0);
@@ -281,7 +282,7 @@ inline void conv_integer(call& c) {
   c.give(convolve(x, k, w, c.i("group", 1)));
 }
 
-/// How the windows of a transposed convolution lie on all that they reach, and what of that is kept.
+/// The windows of a transposed convolution over all elements that they reach, and the part of these elements that is kept.
 struct transposed_windows {
   std::vector<window_place> w;
   extents full, low, size;
@@ -367,7 +368,7 @@ inline void conv_transpose(call& c) {
   c.give(y);
 }
 
-/// The taps of every window in front of x's axes (n, c, out…).
+/// The taps of every window, as axes before x's axes (n, c, out…).
 inline node taps_of(const node& around, const std::vector<window_place>& w) {
   window_view v(around.rank());
   for (std::size_t a = 0; a < w.size(); ++a) v.push(2 + static_cast<int>(a), dim(w[a].taps), w[a].dilation);
@@ -389,7 +390,7 @@ inline void max_pool(call& c) {
   const node taps = taps_of(surrounded(x, w, 2, ir::combiner_identity(op::maximum, x.type())), w);
   c.give(0, reduced(op::maximum, taps, all_axes(s), false));
   if (!c.wants(1)) return;
-  // The place of the first of the largest taps, in x's plane.
+  // The place of the first largest tap, in x's plane.
   const extents full = extents_of(taps);
   extents flat{product_of(full, 0, static_cast<std::size_t>(s))};
   flat.insert(flat.end(), full.begin() + s, full.end());
@@ -430,7 +431,7 @@ inline void average_pool(call& c) {
             (counted ? w[a].over == 0 : w[a].low.bits == 0 && w[a].high.bits == 0);
   }
   if (whole) return c.give(to_type(sums / taps, x.type()));
-  // How many taps of each window count.
+  // The number of taps of each window that count.
   std::vector<window_place> around = w;
   extents plane{dim(1), dim(1)};
   plane.insert(plane.end(), e.begin() + 2, e.end());
@@ -479,7 +480,7 @@ inline void max_unpool(call& c) {
   const extents to = c.has(2) ? c.sizes(2) : natural;
   const node x = c.x(0), index = c.x(1);
   const dim n = product_of(e);
-  // Places are those of the natural extents.
+  // Places refer to the natural extents.
   node at = reshape_to(index, {n});
   node place;
   dim below = product_of(natural);

@@ -1,4 +1,4 @@
-// onnx/wire.hpp: the protobuf wire format: varints, fixed and length-delimited fields, read from bytes that nobody vouches for.
+// onnx/wire.hpp: the protobuf wire format: varints, fixed and length-delimited fields, read from bytes that are not trusted.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace sinter::onnx::wire {
 
 using bytes = std::span<const std::byte>;
 
-/// A message with texts of a file in it: no control characters, and not without end.
+/// A message that contains texts of a file, without control characters and of limited length.
 inline std::string printable(std::string text) {
   constexpr std::size_t longest = 8000;
   if (text.size() > longest) text = text.substr(0, longest) + "...";
@@ -24,10 +24,10 @@ inline std::string printable(std::string text) {
     if (static_cast<unsigned char>(c) < 32 || c == 127) c = '?';
   return text;
 }
-/// user_error: the file is not what it should be.
+/// Throws user_error about a wrong file.
 [[noreturn]] inline void fail_file(const std::string& why) { throw user_error("sinter: [onnx] " + printable(why)); }
 
-/// A list of a file's numbers, names or values: user_error where one is asked for that it lacks.
+/// A list of a file's numbers, names or values. Access to a missing element throws user_error.
 template <class T>
 class list_of : public std::vector<T> {
   using base = std::vector<T>;
@@ -48,7 +48,7 @@ class list_of : public std::vector<T> {
     checked(0);
     base::pop_back();
   }
-  /// The elements from a place on, up to another one.
+  /// The elements from place `first` up to place `last`.
   list_of from(std::size_t first, std::size_t last = ~std::size_t{0}) const {
     last = std::min(last, this->size());
     if (first > last) checked(first);
@@ -65,7 +65,7 @@ class list_of : public std::vector<T> {
   }
 };
 
-/// The fields of one message, one after the other. Views into the file's bytes; no field is longer than what is left.
+/// Reads the fields of a message one after the other. Fields are views into the file's bytes, and end within them.
 class reader {
  public:
   explicit reader(bytes message) : rest_(message) {}
@@ -133,7 +133,7 @@ class reader {
     }
     for (reader r(payload_); !r.rest_.empty();) out.push_back(static_cast<std::int64_t>(r.varint()));
   }
-  /// The same of floats and doubles, which are fixed.
+  /// Appends a repeated float or double, packed or alone.
   template <class T>
   void fixed(std::vector<T>& out) const {
     if (kind_ != 2) {

@@ -1,4 +1,4 @@
-// optim/chain.hpp: what is done to gradients before an optimizer has them.
+// optim/chain.hpp: changes of gradients ahead of an optimizer.
 #pragma once
 
 #include <tuple>
@@ -8,10 +8,10 @@
 
 namespace sinter::optim {
 
-// A link has a type `link`, init(p), and change(p, g, state), which gives other gradients and the next state.
+// A link has a type `link`, init(p), and change(p, g, state), which returns new gradients and the next state.
 
-/// Gradients scaled to a norm of all together that is at most `largest`, as PyTorch's clip_grad_norm_. Also where that norm is beyond
-/// the gradients' dtype.
+/// Scales gradients so that their norm, over all of them together, is at most `largest`, as PyTorch's clip_grad_norm_. Also
+/// correct when that norm is beyond the range of the gradients' dtype.
 class clip_by_global_norm {
  public:
   using link = void;
@@ -33,7 +33,7 @@ class clip_by_global_norm {
   double largest_;
 };
 
-/// Each element of the gradients between -largest and largest.
+/// Clamps each element of the gradients between -largest and largest.
 class clip_by_value {
  public:
   using link = void;
@@ -78,7 +78,7 @@ constexpr bool is_chain() {
 
 }  // namespace detail
 
-/// An optimizer of links and, last, an optimizer: its state is a tuple of theirs.
+/// An optimizer of links followed by an optimizer; its state is a tuple of their states.
 template <class... Link>
 class chain {
   static_assert(detail::is_chain<Link...>());

@@ -1,4 +1,4 @@
-// optim/lbfgs.hpp: L-BFGS: steps by what the last gradients say of the curvature.
+// optim/lbfgs.hpp: L-BFGS: steps by curvature, which it estimates from the last gradients.
 #pragma once
 
 #include <string>
@@ -10,26 +10,26 @@
 
 namespace sinter::optim {
 
-/// The last differences of parameters and of gradients, the newest last, and 1 over their products; 0 where there is none. Products
-/// are in f64, whose range holds those of f32.
+/// The last differences of parameters and of gradients, newest last, and the inverses of their products. Missing entries are 0. Products
+/// are f64, whose range holds products of f32.
 template <class T>
 struct lbfgs_state {
   tensor<std::int64_t, 0> step;
   tensor<T, 1> point, gradient;
   tensor<T, 2> moves, turns;
   tensor<double, 1> weights;
-  tensor<double, 0> scale;  ///< of the curvature where nothing is known
+  tensor<double, 0> scale;  ///< initial curvature, where no differences say more
 };
 
 struct lbfgs_options {
   schedule rate = 1;
   int history = 10;
-  wolfe_options wolfe = {};  ///< of step()
+  wolfe_options wolfe = {};  ///< line search of step()
 };
 
-/// p - rate · H g with the inverse Hessian H of the last steps (Nocedal, 1980), as PyTorch's LBFGS: the first
-/// step is shortened to min(1, 1 / |g|₁), and differences whose product is 1e-10 or less are left out. For trees of one dtype, f32 or
-/// f64, and gradients of the whole of a problem.
+/// p - rate · H g with the inverse Hessian H of the last steps (Nocedal, 1980), as PyTorch's LBFGS. The first step is
+/// shortened to min(1, 1 / |g|₁). Differences whose product is at most 1e-10 are dropped. For trees of one dtype, f32 or f64,
+/// and gradients of the full problem, without batches.
 class lbfgs {
  public:
   explicit lbfgs(lbfgs_options how = {}, location at = location::current()) : how_(std::move(how)) {
@@ -71,9 +71,10 @@ class lbfgs {
     return {back(moved(x, neg(reach(by, s, at), at), direction(next, by, at), at)), std::move(next)};
   }
 
-  /// A step whose length meets the strong Wolfe conditions, as PyTorch's LBFGS with line_search_fn="strong_wolfe" and max_iter=1:
-  /// loss(p) at p, the next parameters and the next state. `loss` gives a tensor<T, 0>; it is evaluated where the search looks, a
-  /// loop of the graph in a compiled function. .rate is how far it looks first. Where no direction goes down, p stays.
+  /// A step whose length meets the strong Wolfe conditions, as PyTorch's LBFGS with line_search_fn="strong_wolfe" and
+  /// max_iter=1. Returns loss(p) at p, the next parameters and the next state. `loss` returns a tensor<T, 0>. The search
+  /// evaluates it in a loop, which is part of the graph in a compiled function. .rate is the first length. If the direction
+  /// does not descend, p stays.
   template <class F, class P, class T>
   std::tuple<tensor<T, 0>, P, lbfgs_state<T>> step(const F& loss, const P& p, const lbfgs_state<T>& s,
                                                    location here = location::current()) const {
@@ -95,7 +96,7 @@ class lbfgs {
   }
 
  private:
-  /// How far a step goes, or looks first.
+  /// The length of a step, or the first length of a search.
   template <class T>
   tensor<double, 0> reach(const tensor<T, 1>& g, const lbfgs_state<T>& s, location at) const {
     const detail::scalar rate = how_.rate(s.step, at);
@@ -120,12 +121,12 @@ class lbfgs {
     return settled(total(mul(cast<double>(a, at), cast<double>(b, at), at), at), at);
   }
 
-  /// All but the first along axis 0.
+  /// All rows except the first.
   template <class X>
   static X rest(const X& x, location at) {
     return sinter::slice(x, axis<0>, 1, to_end, 1, at);
   }
-  /// The rows behind the first, and `row`, where `kept`.
+  /// The rows after the first, followed by `row`, where `kept` holds.
   template <class T>
   static tensor<T, 2> appended(const tensor<T, 2>& rows, const tensor<T, 1>& row, const tensor<bool, 0>& kept,
                                location at) {

@@ -1,4 +1,4 @@
-// optim/leaves.hpp: what optimizers share: updates leaf by leaf, masks by path, steps.
+// optim/leaves.hpp: the common parts of optimizers: updates leaf by leaf, masks by path, steps.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,7 @@
 
 namespace sinter::optim {
 
-/// Which parameters something holds for: a function of the path, "blocks.0.up.weight", or of path and rank. Without one: all.
+/// Selects parameters by a function of the path, "blocks.0.up.weight", or of path and rank. By default it selects all.
 class mask {
  public:
   mask() = default;
@@ -30,15 +30,15 @@ class mask {
   std::function<bool(const std::string&, int)> of_;
 };
 
-/// Parameters of two or more axes: weights, but not biases and scales of norms.
+/// Selects parameters of two or more axes: weights, but not biases and scales of norms.
 inline bool matrices(const std::string&, int rank) { return rank >= 2; }
 
-/// The state of what has none.
+/// The state of an optimizer without state.
 struct stateless {};
 
 namespace detail {
 
-/// What `m` says of each tensor of a tree, in order; empty where it holds for all.
+/// Whether `m` selects each tensor of a tree, in order; empty if it selects all.
 template <class P>
 std::vector<bool> chosen_leaves(const mask& m, const P& p) {
   std::vector<bool> out;
@@ -51,11 +51,11 @@ std::vector<bool> chosen_leaves(const mask& m, const P& p) {
   return out;
 }
 
-/// Counts the tensors that a tree_map visits, which are in the order of chosen_leaves.
+/// Counts the tensors that a tree_map visits, in the order of chosen_leaves.
 class leaf_counter {
  public:
   explicit leaf_counter(std::vector<bool> chosen) : chosen_(std::move(chosen)) {}
-  /// `x` for a tensor that was chosen, else 0.
+  /// `x` for a selected tensor, else 0.
   double next(double x) const { return chosen_.empty() || chosen_[at_++] ? x : 0; }
 
  private:
@@ -72,7 +72,7 @@ struct fits_gradient {
 template <class G, class P>
 concept gradients_of = std::is_same_v<G, P> || trees_match<fits_gradient, P, G>();
 
-// The error of any other call of update than the optimizer's own, as a member.
+// As a member: the error of calls of update that do not fit the optimizer.
 #define SINTER_UPDATE_CALLS(NAME)                                                                                     \
   template <class... A>                                                                                               \
   SINTER_WRONG_CALL("[" NAME                                                                                          \
@@ -83,7 +83,8 @@ concept gradients_of = std::is_same_v<G, P> || trees_match<fits_gradient, P, G>(
     return {};                                                                                                        \
   }
 
-/// The tree of f(wide leaf…) rounded once to the first's dtype, of floating tensors; other leaves are the first's.
+/// The tree of f(wide leaf…) over floating tensors, rounded once to the dtype of the first tree; other leaves are those of
+/// the first.
 template <class F, class P, class... Trees>
 auto map_floats(const char* op, location at, const F& f, const P& p, const Trees&... trees) {
   return map_tree(
@@ -108,7 +109,7 @@ auto decayed(const By& by, const X& x, double rate, location at) {
   return rate == 0 ? result(y) : result(sinter::detail::evaluate(add(y, mul(x, rate, at), at), at));
 }
 
-/// A factor of rank 0 beside tensors like x.
+/// A rank-0 factor for tensors like x.
 template <class X>
 auto beside(const scalar& a, const X&, location at) {
   using W = typename X::value_type;
@@ -116,7 +117,7 @@ auto beside(const scalar& a, const X&, location at) {
   else return sinter::detail::evaluate(sinter::cast<W>(a, at), at);
 }
 
-/// The first tensor of a tree as something that says where steps are counted.
+/// A step counter of 0, on the device of the first tensor of a tree.
 template <class P>
 tensor<std::int64_t, 0> first_step(const P& p, location at) {
   target where;

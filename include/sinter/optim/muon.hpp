@@ -1,4 +1,4 @@
-// optim/muon.hpp: Muon: matrices step along the orthogonal factor of their momentum, the other parameters by AdamW.
+// optim/muon.hpp: Muon: matrices step along the orthogonal factor of their momentum, and AdamW updates the other parameters.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace sinter::optim {
 
-/// Of matrices under Muon `first` is the momentum, and `second` is empty.
+/// For matrices under Muon `first` is the momentum, and `second` is empty.
 template <class P>
 struct muon_state {
   tensor<std::int64_t, 0> step;
@@ -21,8 +21,8 @@ struct muon_options {
   double momentum = 0.95;
   bool nesterov = true;
   double weight_decay = 0.1;
-  mask which = {};  ///< the matrices that it is for; those of embeddings and of the last layer are better left out
-  adam_options others = {};  ///< all other parameters are AdamW's
+  mask which = {};           ///< selects the matrices; leave out embeddings and the last layer
+  adam_options others = {};  ///< AdamW's options for all other parameters
 };
 
 namespace detail {
@@ -53,8 +53,9 @@ Matrix orthogonalised(const Matrix& m, location at) {
 
 }  // namespace detail
 
-/// Matrices of open extents, weights (in, out): m = momentum · m + (1 - momentum) · g; along the orthogonal factor of m, or by Nesterov's
-/// rule of momentum · m + (1 - momentum) · g, a step of rate · √max(1, out / in); weights decay as AdamW's do.
+/// Muon for matrices of open extents, weights (in, out), with momentum m = momentum · m + (1 - momentum) · g. A step is
+/// rate · √max(1, out / in) times the orthogonal factor of m; under Nesterov's rule, of momentum · m + (1 - momentum) · g.
+/// Weights decay as in AdamW.
 class muon {
  public:
   explicit muon(muon_options how = {}, location at = location::current())
@@ -126,7 +127,7 @@ class muon {
   static auto settled(const E& e, location at) {
     return sinter::detail::settle(e, at);
   }
-  /// The tree of f(whether Muon has it, wide leaf…), rounded.
+  /// The tree of f(whether Muon updates it, wide leaf…), rounded.
   template <class F, class P, class... Trees>
   static P mapped(const detail::leaf_counter& mine, location at, const F& f, const P& p, const Trees&... trees) {
     return detail::map_tree(
@@ -145,7 +146,7 @@ class muon {
         },
         p, trees...);
   }
-  /// A step of a matrix; of other ranks it is not asked for.
+  /// A step of a matrix; not called for other ranks.
   template <class X, class M, class By>
   X along_matrix(const X& x, const M& m, const By& by, const detail::scalar& rate, location at) const {
     if constexpr (!detail::is_open_matrix<X>) {

@@ -8,14 +8,15 @@
 
 namespace sinter::optim {
 
-// An optimizer has init(p), the state of parameters p, a tree of tensors alone, and update(p, g, state), which gives the next
-// parameters and the next state. Both work on trees of floating tensors; integers and configuration stay. f16 and bf16 are
-// computed in f32 and rounded once. Nothing changes in place: donate p and the state to a compiled step for that.
+// An optimizer has init(p) and update(p, g, state). init returns the state of parameters p, a tree of tensors only. update
+// returns the next parameters and the next state. Both work on trees of floating tensors; integers and configuration stay.
+// f16 and bf16 are computed in f32 and rounded once. Nothing changes in place: for that, donate p and the state to a compiled
+// step.
 
 template <class P>
 struct sgd_state {
   tensor<std::int64_t, 0> step;
-  std::optional<P> velocity;  ///< where there is momentum
+  std::optional<P> velocity;  ///< only with momentum
 };
 
 struct sgd_options {
@@ -23,7 +24,7 @@ struct sgd_options {
   double momentum = 0;
   bool nesterov = false;
   double weight_decay = 0;  ///< times p, added to the gradient
-  mask decay = {};          ///< which parameters decay
+  mask decay = {};          ///< selects the parameters that decay
 };
 
 /// v = momentum · v + g; p - rate · v, or with Nesterov's rule p - rate · (g + momentum · v).
@@ -88,11 +89,11 @@ struct adam_options {
   schedule rate = 1e-3;
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
   double weight_decay = 0;
-  mask decay = {};  ///< which parameters decay
+  mask decay = {};  ///< selects the parameters that decay
 };
 
-/// p - rate · m̂ / (√v̂ + eps) of unbiased running means m̂ and v̂ (Kingma and Ba, 2015). Weight decay is added to the gradient, or as
-/// adamw has it taken off the parameters by itself.
+/// p - rate · m̂ / (√v̂ + eps) with unbiased running means m̂ and v̂ (Kingma and Ba, 2015). Weight decay is added to the
+/// gradient; in adamw it is subtracted from the parameters directly.
 template <bool Decoupled>
 class adam_of {
  public:
@@ -149,7 +150,7 @@ class adam_of {
   adam_options how_;
 };
 
-/// Adam, with weight decay as a part of the gradient.
+/// Adam, with weight decay added to the gradient.
 class adam : public adam_of<false> {
   using adam_of<false>::adam_of;
 };
@@ -208,7 +209,7 @@ template <class P>
 struct rmsprop_state {
   tensor<std::int64_t, 0> step;
   P square;
-  std::optional<P> velocity;  ///< where there is momentum
+  std::optional<P> velocity;  ///< only with momentum
 };
 
 struct rmsprop_options {
@@ -218,7 +219,8 @@ struct rmsprop_options {
   mask decay = {};
 };
 
-/// s = alpha · s + (1 - alpha) · g²; p - rate · g / (√s + eps), or with momentum by what such steps add up to (Hinton, 2012).
+/// s = alpha · s + (1 - alpha) · g²; p - rate · g / (√s + eps). With momentum p - rate · v, where v = momentum · v + g / (√s
+/// + eps) (Hinton, 2012).
 class rmsprop {
  public:
   explicit rmsprop(rmsprop_options how = {}, location at = location::current()) : how_(std::move(how)) {
@@ -276,7 +278,7 @@ struct adagrad_state {
 
 struct adagrad_options {
   schedule rate = 1e-2;
-  double first = 0, eps = 1e-10;  ///< `first`: what the sums begin with
+  double first = 0, eps = 1e-10;  ///< `first`: initial value of the sums
   double weight_decay = 0;        ///< times p, added to the gradient
   mask decay = {};
 };

@@ -25,8 +25,8 @@ concept rate_function = requires(const F& f, const scalar& step) {
 
 }  // namespace detail
 
-/// A rate: a number, a tensor<float, 0> such as an argument of the compiled step, or a function of the number of steps before this
-/// one, a tensor<float, 0>. What it computes is part of the graph, so that a change of the rate compiles nothing.
+/// A rate: a number, a tensor<float, 0> such as an argument of the compiled step, or a function. The function receives the
+/// number of earlier steps, a tensor<float, 0>, and is part of the graph. So a change of the rate compiles nothing.
 class schedule {
  public:
   schedule(double rate) : rate_(rate) {}
@@ -35,7 +35,7 @@ class schedule {
   template <detail::rate_function F>
   requires(!std::is_arithmetic_v<F> && !std::is_same_v<F, schedule>) schedule(F f) : of_(std::move(f)) {}
 
-  /// Before `step` steps; `step` on the device that the rate is used on.
+  /// The rate after `step` steps; `step` is on the device of the rate.
   template <std::same_as<tensor<std::int64_t, 0>> Step>
   detail::scalar operator()(const Step& step, location at = location::current()) const {
     const detail::scalar t = sinter::detail::evaluate(cast<float>(step, at), at);
@@ -57,7 +57,7 @@ inline void check_steps(const char* op, double steps, location at) {
   if (!(steps >= 1)) fail(op, "the number of steps must be 1 or more; it is " + text::number(steps), at);
 }
 
-/// How far of `steps` a step is, at most 1.
+/// The fraction of `steps` that is done, at most 1.
 template <class Step>
 auto progress(const Step& step, double steps) {
   return minimum(maximum(step * static_cast<float>(1 / steps), 0.f), 1.f);
@@ -74,9 +74,9 @@ auto between(double from, double to, const Part& part) {
 
 }  // namespace detail
 
-// Templates, so that only what a program uses is compiled.
+// Templates, so that a program compiles only the schedules it uses.
 
-/// The same rate always.
+/// The same rate at every step.
 inline schedule constant(double rate) { return rate; }
 
 /// From `from` to `to` in equal steps, then `to`.
@@ -87,7 +87,7 @@ schedule linear(double from, double to, std::int64_t steps, location at = locati
   return [=](const detail::scalar& t) { return detail::scalar(detail::between(from, to, detail::progress(t, n))); };
 }
 
-/// rate · factor^(step / steps). user_error for a factor that is not above 0, and for no steps.
+/// rate · factor^(step / steps). user_error for a factor that is not positive, and for steps below 1.
 template <class = void>
 schedule exponential(double rate, double factor, std::int64_t steps = 1, location at = location::current()) {
   detail::check_steps("optim::exponential", static_cast<double>(steps), at);
@@ -97,7 +97,7 @@ schedule exponential(double rate, double factor, std::int64_t steps = 1, locatio
   return [=](const detail::scalar& t) { return detail::scalar(static_cast<float>(rate) * exp(t * slope)); };
 }
 
-/// rate · factor^⌊step / every⌋. user_error as of exponential.
+/// rate · factor^⌊step / every⌋. user_error as in exponential.
 template <class = void>
 schedule staircase(double rate, double factor, std::int64_t every, location at = location::current()) {
   detail::check_steps("optim::staircase", static_cast<double>(every), at);
@@ -134,11 +134,11 @@ schedule warmup_cosine(double rate, std::int64_t warmup, std::int64_t steps, dou
 }
 
 struct one_cycle_options {
-  double rising = 0.3;            ///< the share of the steps in which it rises
-  double first = 25, last = 1e4;  ///< it begins at rate / first, and ends at rate / (first · last)
+  double rising = 0.3;            ///< the fraction of the steps in which the rate rises
+  double first = 25, last = 1e4;  ///< it starts at rate / first, and ends at rate / (first · last)
 };
 
-/// Up to the rate along half a cosine, then down along another (Smith and Topin, 2018), as PyTorch's OneCycleLR.
+/// Rises to the rate along half a cosine, then falls along another (Smith and Topin, 2018), as PyTorch's OneCycleLR.
 template <class = void>
 schedule one_cycle(double rate, std::int64_t steps, const one_cycle_options& how = {},
                    location at = location::current()) {

@@ -1,4 +1,4 @@
-// optim/wolfe.hpp: how far to go along a direction: the strong Wolfe conditions.
+// optim/wolfe.hpp: the length of a step along a direction, by the strong Wolfe conditions.
 #pragma once
 
 #include <utility>
@@ -8,22 +8,23 @@
 namespace sinter::optim {
 
 struct wolfe_options {
-  double decrease = 1e-4;  ///< the share of the first slope by which the value falls at least
-  double curvature = 0.9;  ///< the share of it that the last slope has at most
-  int evaluations = 25;    ///< of the function, at most
+  double decrease = 1e-4;  ///< the value falls by at least this fraction of the first slope
+  double curvature = 0.9;  ///< the last slope is at most this fraction of the first
+  int evaluations = 25;    ///< the greatest number of evaluations of the function
 };
 
 namespace detail {
 
-/// A function along a direction: where, its value and slope there, and its whole gradient. Numbers are f64, whose range holds products
-/// of f32.
+/// A point of a function along a direction: its position, value and slope, and the full gradient. Numbers are f64, whose range
+/// holds products of f32.
 template <class T>
 struct wolfe_point {
   tensor<double, 0> at, value, slope;
   tensor<T, 1> gradient;
 };
 
-/// Between `low`, the best point so far, and `high` is a place that will do, once it is bracketed; before, `high` is the point before.
+/// Once the search has a bracket, an acceptable point is between `low`, the best point so far, and `high`. Before, `high` is
+/// the previous point.
 template <class T>
 struct wolfe_search {
   wolfe_point<T> low, high;
@@ -38,7 +39,7 @@ wolfe_point<T> chosen(const tensor<bool, 0>& first, const wolfe_point<T>& a, con
           where(first, a.gradient, b.gradient)};
 }
 
-/// The least place, within bounds, of the cubic with these values and slopes; the middle where it has none.
+/// The minimum, within bounds, of the cubic with these values and slopes; the middle if the cubic has none.
 template <class T>
 tensor<double, 0> least_of_cubic(const wolfe_point<T>& a, const wolfe_point<T>& b, const tensor<double, 0>& from,
                                  const tensor<double, 0>& to) {
@@ -49,7 +50,7 @@ tensor<double, 0> least_of_cubic(const wolfe_point<T>& a, const wolfe_point<T>& 
   return where(square >= 0.0 && isfinite(place), minimum(maximum(place, from), to), (from + to) / 2.0);
 }
 
-/// The place to look at next between the ends of a bracket; away from them where the last one was too near as well.
+/// The next position between the ends of a bracket. It keeps away from them if the last position was too near as well.
 template <class T>
 std::pair<tensor<double, 0>, tensor<bool, 0>> next_within(const wolfe_search<T>& s) {
   const tensor<double, 0> from = minimum(s.low.at, s.high.at), to = maximum(s.low.at, s.high.at);
@@ -60,7 +61,7 @@ std::pair<tensor<double, 0>, tensor<bool, 0>> next_within(const wolfe_search<T>&
   return {where(move, moved, place), near && !move};
 }
 
-/// What is known after the point at s.next.
+/// The state of the search after the point at s.next.
 template <class T>
 wolfe_search<T> after_point(const wolfe_search<T>& s, const wolfe_point<T>& start, const wolfe_point<T>& point,
                             const tensor<double, 0>& longest, const wolfe_options& how) {
@@ -85,8 +86,8 @@ wolfe_search<T> after_point(const wolfe_search<T>& s, const wolfe_point<T>& star
   return next;
 }
 
-/// The point along `direction` that meets the conditions, or the best one that was seen. `first`: how far to look first;
-/// `evaluate(t)`: the value and the gradient there.
+/// The point along `direction` that meets the conditions, or the best point of the search. `first` is the first position;
+/// `evaluate(t)` returns the value and the gradient at t.
 template <class T, class F>
 wolfe_point<T> strong_wolfe(const wolfe_point<T>& start, const tensor<double, 1>& direction,
                             const tensor<double, 0>& first, const F& evaluate, const wolfe_options& how, location at) {

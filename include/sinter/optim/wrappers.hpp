@@ -1,4 +1,4 @@
-// optim/wrappers.hpp: what stands around optimizers: running averages, gradients of several batches, scaled losses.
+// optim/wrappers.hpp: wrappers of optimizers: running averages, gradients of several batches, scaled losses.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class ema {
   explicit ema(double decay, location at = location::current()) : decay_(decay) {
     detail::check_share("optim::ema", "the decay", decay, at);
   }
-  /// The average before the first step: p itself, in memory of its own.
+  /// The average before the first step: a copy of p.
   template <class P>
   P init(const P& p, location at = location::current()) const {
     return detail::map_floats(
@@ -38,7 +38,7 @@ struct accumulated {
   S inner;
 };
 
-/// An optimizer that steps at every n-th call, by the mean of the gradients of n; before that parameters stay.
+/// An optimizer that steps at every n-th call, by the mean of n gradients; before that the parameters stay.
 template <class Optimizer>
 class accumulate {
  public:
@@ -87,7 +87,7 @@ struct scaled_state {
 };
 
 namespace detail {
-/// Whether elements are finite; integers are.
+/// Whether elements are finite; integers always are.
 struct finite_leaf {
   template <tensor_like X>
   auto operator()(const X& x) const {
@@ -102,9 +102,10 @@ struct scale_options {
   std::int64_t interval = 2000;
 };
 
-/// For training in f16 (Micikevicius et al., 2018): the loss is multiplied by a scale, gradients are divided by it. A step whose gradients
-/// are not finite changes nothing but the scale, which shrinks; after `interval` steps without one it grows. Keep the
-/// parameters in f32 and compute with autocast<f16>: gradients in f16 lose what is divided.
+/// Loss scaling for training in f16 (Micikevicius et al., 2018): the loss is multiplied by a scale, and gradients are divided
+/// by it. A step with infinite or NaN gradients changes only the scale, which shrinks. After `interval` finite steps the
+/// scale grows. Keep the parameters in f32 and compute with autocast<f16>: gradients in f16 would lose small values when
+/// divided.
 template <class Optimizer>
 class scale_loss {
  public:
@@ -129,7 +130,7 @@ class scale_loss {
   detail::scalar scaled(const L& loss, const scaled_state<S>& s, location at = location::current()) const {
     return sinter::detail::settle(mul(cast<float>(loss, at), s.scale, at), at);
   }
-  /// With gradients of the scaled loss.
+  /// A step by gradients of the scaled loss.
   SINTER_UPDATE_CALLS("optim::scale_loss")
   template <class P, detail::gradients_of<P> G, class S>
   std::pair<P, scaled_state<S>> update(const P& p, const G& g, const scaled_state<S>& s,
@@ -150,7 +151,7 @@ class scale_loss {
   }
 
  private:
-  /// x where the step is taken, else y.
+  /// x if the step is taken, else y.
   template <class X>
   static X chosen(const tensor<bool, 0>& taken, const X& x, const X& y, location at) {
     return detail::map_tree(

@@ -1,4 +1,4 @@
-// plan/memory.hpp: where each buffer lives: which intermediates share scratch memory, which results replace an operand.
+// plan/memory.hpp: the memory of each buffer: intermediates that share scratch memory, and results that replace an operand.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +21,8 @@ struct arena {
   std::int64_t bytes = 0;
 };
 
-/// Offsets, multiples of 64, such that blocks alive together do not overlap; the largest are placed first, each as low
-/// as it fits.
+/// Offsets, multiples of 64, so that blocks in use at the same time do not overlap. The largest blocks are placed first, each
+/// as low as it fits.
 SINTER_API arena place(series<lifetime> blocks) {
   sort_stably(blocks, [](const lifetime& a, const lifetime& b) { return a.bytes > b.bytes; });
   struct block {
@@ -51,8 +51,8 @@ SINTER_API arena place(series<lifetime> blocks) {
   return out;
 }
 
-/// The buffers that kernels write, but for those in `elsewhere`, with the kernels between first and last use; `strides` as fused has
-/// them.
+/// The buffers that kernels write, except those in `elsewhere`, with the kernels of first and last use. `strides` are those of
+/// `fused`.
 SINTER_API series<lifetime> lifetimes(const ir::graph& g, const series<kernel>& kernels,
                                       const series<series<dim>>& strides, const sorted_set<int>& elsewhere,
                                       std::span<const std::int64_t> sizes) {
@@ -74,10 +74,10 @@ SINTER_API series<lifetime> lifetimes(const ir::graph& g, const series<kernel>& 
   return all;
 }
 
-/// Which results may be written over which operands. Kernel k runs at step when[k], ascending, and kernels of one step at once.
+/// The operands over which results may be written. Kernel k runs at step when[k], ascending; kernels of one step run at once.
 class replacements {
  public:
-  /// Without `when` they run one after the other. Both are kept by reference.
+  /// Without `when` the kernels run one after another. Both arguments are kept by reference.
   SINTER_COLD replacements(const series<kernel>& kernels, std::span<const std::size_t> when)
       : kernels_(kernels), when_(when) {
     for (std::size_t k = 0; k < kernels.size(); ++k) {
@@ -96,8 +96,8 @@ class replacements {
     }
   }
 
-  /// When a result may be written over what nothing reads from then on; nothing where the first kernel that touches it does not store
-  /// it, or others do, unless these combine what they have with it.
+  /// The step from which a result may be written over memory that no kernel reads afterwards. Empty if the first kernel that
+  /// touches the result does not store it, or if others store it, unless these combine with its contents.
   SINTER_COLD std::optional<std::size_t> written_at(int output) const {
     const use* const written = known_use(output);
     if (!written) return {};
@@ -106,18 +106,18 @@ class replacements {
     return store_of(kernels_[k], output) ? std::optional(time(k)) : std::nullopt;
   }
 
-  /// From when on nothing touches an operand.
+  /// The step from which no kernel touches an operand.
   SINTER_COLD std::size_t free_from(int input) const {
     const use* const read = known_use(input);
     return read ? time(read->kernels.back()) + 1 : 0;
   }
 
-  /// Operands that a result's kernel is the last to read, each element just before it writes the same one.
+  /// Operands that a result's kernel is the last to read, each element just before it writes the same element.
   SINTER_COLD series<int> read_in_place(int output) const {
     series<int> out;
     if (!written_at(output)) return out;
     const std::size_t k = known_use(output)->kernels[0];
-    // Emitters may read once more what they have added up the squares of.
+    // Emitters may read again the elements whose squares they have summed.
     if (std::any_of(kernels_[k].body.begin(), kernels_[k].body.end(), [](const auto& i) { return i.squares; }))
       return out;
     const store& to = *store_of(kernels_[k], output);
@@ -133,7 +133,7 @@ class replacements {
   }
 
  private:
-  /// A buffer: the kernels that touch it, in order, and how the last of them reads it.
+  /// The kernels that touch a buffer, in order, and how the last of them reads it.
   struct use {
     series<std::size_t> kernels;
     bool in_product = false;
@@ -149,13 +149,13 @@ class replacements {
     }
     return uses_[place_[id] - 1];
   }
-  /// Null where no kernel touches it.
+  /// Null if no kernel touches the buffer.
   const use* known_use(int buffer) const {
     const auto id = static_cast<std::size_t>(buffer);
     return id < place_.size() && place_[id] != 0 ? &uses_[place_[id] - 1] : nullptr;
   }
 
-  /// The one store of a kernel of one stage to a buffer, if it does not add; or null.
+  /// The only store to a buffer in a kernel of one stage, if it does not accumulate; or null.
   static const store* store_of(const kernel& k, int output) {
     if (k.stages > 1) return nullptr;
     const store* to = nullptr;
@@ -167,7 +167,7 @@ class replacements {
     return to;
   }
 
-  /// Whether kernels behind the first one combine something with what it has stored, and none stores anew.
+  /// Whether kernels after the first one combine with its stored values, and none stores anew.
   bool is_updated(const series<std::size_t>& all, int buffer) const {
     bool some = false;
     for (std::size_t n = 1; n < all.size(); ++n) {
@@ -186,7 +186,7 @@ class replacements {
   const series<kernel>& kernels_;
   std::span<const std::size_t> when_;
   series<use> uses_;             ///< of the buffers that kernels touch
-  series<std::uint32_t> place_;  ///< per node one more than where its use is; 0: nowhere
+  series<std::uint32_t> place_;  ///< per node, the index of its use plus one; 0 for none
 };
 
 }  // namespace sinter::engine::plan

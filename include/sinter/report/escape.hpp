@@ -1,4 +1,4 @@
-// report/escape.hpp: text from outside made safe for HTML, SVG, JSON and file names.
+// report/escape.hpp: makes external text safe for HTML, SVG, JSON and file names.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace sinter::engine::reporting {
 
 namespace detail {
 
-/// Bytes of the UTF-8 character at s[at]; 0 where there is none, or one that XML and JSON do not take.
+/// The bytes of the UTF-8 character at s[at]; 0 if there is none, or XML and JSON do not allow it.
 inline std::size_t character(std::string_view s, std::size_t at) {
   const auto byte = [&](std::size_t i) { return i < s.size() ? static_cast<unsigned char>(s[i]) : 0u; };
   const unsigned a = byte(at), b = byte(at + 1);
@@ -26,7 +26,7 @@ inline std::size_t character(std::string_view s, std::size_t at) {
 
 }  // namespace detail
 
-/// As text of HTML or XML, or an attribute's value in quotes. What is no UTF-8, and control characters, become U+FFFD.
+/// Escaped for HTML or XML text, or a quoted attribute's value. Invalid UTF-8 and control characters become U+FFFD.
 SINTER_API std::string escaped(std::string_view s) {
   std::string out;
   for (std::size_t at = 0; at < s.size();) {
@@ -43,7 +43,7 @@ SINTER_API std::string escaped(std::string_view s) {
   return out;
 }
 
-/// As a JSON string, quotes included.
+/// A JSON string, including the quotes.
 SINTER_API std::string quoted(std::string_view s) {
   std::string out = "\"";
   for (std::size_t at = 0; at < s.size();) {
@@ -58,7 +58,7 @@ SINTER_API std::string quoted(std::string_view s) {
   return out + '"';
 }
 
-/// As a part of a file's name: letters, digits, '-' and '_', 48 at most.
+/// A part of a file name: letters, digits, '-' and '_', at most 48.
 inline std::string file_name(std::string_view s) {
   std::string out(s.substr(0, 48));
   for (char& c : out)

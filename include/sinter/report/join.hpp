@@ -1,4 +1,4 @@
-// report/join.hpp: the reports of a function's segments as one.
+// report/join.hpp: joins the reports of a function's segments.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace sinter::engine::reporting {
 
-/// Adds what a segment did: numbers are summed, kernels follow those of earlier segments.
+/// Adds a segment's report: numbers are summed, and kernels follow those of earlier segments.
 SINTER_API void join(report& sum, const report& did) {
   const std::size_t kernels = sum.steps.size(), sources = sum.sources.size();
   sum.nodes_traced += did.nodes_traced;

@@ -1,4 +1,4 @@
-// report/kernels.hpp: kernels of a plan -> what explain() says of them: ops, lines, bytes, operations.
+// report/kernels.hpp: describes a plan's kernels for explain(): ops, lines, bytes, operations.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ inline std::uint32_t walked(const plan::kernel& k, const plan::affine& at) {
   return mask;
 }
 
-/// Elements of each buffer that the kernel reads, and that it writes.
+/// The elements of each buffer that the kernel reads, and that it writes.
 class traffic {
  public:
   traffic(const plan::kernel& k, const ir::graph& g, std::span<const std::int64_t> sizes)
@@ -71,7 +71,7 @@ class traffic {
 
 }  // namespace detail
 
-/// Each op and line once.
+/// Adds each op and line once.
 inline void add_op(series<op_report>& ops, op_report op) {
   const bool known = std::any_of(ops.begin(), ops.end(), [&](const op_report& o) {
     return o.name == op.name && o.where.line == op.where.line && std::string_view(o.where.file) == op.where.file;
@@ -79,7 +79,7 @@ inline void add_op(series<op_report>& ops, op_report op) {
   if (!known) ops.push_back(std::move(op));
 }
 
-/// What explain() says of a kernel, for extents under `sizes`.
+/// The report of a kernel, for extents under `sizes`.
 SINTER_API kernel_report describe(const plan::kernel& k, const ir::graph& g, std::span<const std::int64_t> sizes) {
   kernel_report out;
   out.name = k.label;

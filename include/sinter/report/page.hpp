@@ -1,11 +1,11 @@
-// report/page.hpp: one HTML page about one compiled specialisation; it needs nothing but itself.
+// report/page.hpp: a self-contained HTML page about one compiled specialisation.
 #pragma once
 
 #include "picture.hpp"
 
 namespace sinter::engine::reporting {
 
-/// What a page shows besides the report.
+/// The contents of a page besides the report.
 struct page {
   struct snapshot {
     std::string after;  ///< the pass
@@ -13,7 +13,7 @@ struct page {
   };
   std::string name;
   series<snapshot> graphs;
-  series<int> kernel;  ///< of the last graph: the kernel that computes each node, or -1
+  series<int> kernel;  ///< for the last graph: the kernel that computes each node, or -1
   series<block> memory;
 };
 
@@ -81,7 +81,7 @@ inline std::string highlighted(std::string_view s) {
   return out;
 }
 
-/// What differs between kernels; the prelude is the same text in all.
+/// The parts that differ between kernels; the prelude is the same in all.
 inline std::string kernel_table(const report& r) {
   std::string out =
       "<table><tr><th></th><th>kernel</th><th>over</th><th>reads</th><th>writes</th><th>FLOPs</th>"
@@ -114,7 +114,7 @@ inline std::string kernel_details(const report& r) {
 
 }  // namespace detail
 
-/// The page. Every name in it is escaped; it refers to nothing outside.
+/// The page. Every name in it is escaped; it refers to no other file.
 SINTER_API std::string html(const page& p, const report& r) {
   const std::string name = escaped(p.name);
   std::string out = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>" + name +

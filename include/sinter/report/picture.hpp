@@ -1,4 +1,4 @@
-// report/picture.hpp: graphs, timelines and memory plans as SVG: the same picture for the same data.
+// report/picture.hpp: graphs, timelines and memory plans as SVG; equal data give equal pictures.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct block {
   std::int64_t offset = 0, bytes = 0;
 };
 
-/// Graphs with more nodes are told as text.
+/// Graphs with more nodes are shown as text.
 inline constexpr std::size_t most_drawn = 1200;
 
 namespace detail {
@@ -63,7 +63,7 @@ class layout {
       layers_[layer_[id]].push_back(id);
     }
     for (auto& l : layers_) place(l);
-    // Towards the middle of what a node is connected to, from above and from below in turn.
+    // Moves nodes towards the middle of their neighbours, alternately from above and from below.
     for (int sweep = 0; sweep < 6; ++sweep) {
       const std::size_t n = layers_.size();
       for (std::size_t i = 0; i < n; ++i) arrange(layers_[sweep % 2 ? n - 1 - i : i], sweep % 2 != 0);
@@ -149,7 +149,7 @@ SINTER_API std::string picture(const ir::graph& g, const series<int>& kernel, co
   return detail::layout(g).draw(kernel, what);
 }
 
-/// Stages of a compilation, and under them how long each kernel's code took.
+/// The stages of a compilation, and below them the time of each kernel's code.
 SINTER_API std::string timeline(const report& r) {
   const double scale = 900 / std::max(r.milliseconds, 1e-3);
   std::string inside;
@@ -168,7 +168,7 @@ SINTER_API std::string timeline(const report& r) {
   return detail::svg(1160, y + 4, "timeline of the compilation", inside);
 }
 
-/// Scratch memory: across, the kernels in order; down, the offset.
+/// Scratch memory: the kernels in order from left to right, the offset from top to bottom.
 SINTER_API std::string memory_plan(const series<block>& blocks, std::size_t kernels) {
   if (blocks.empty()) return "<p>No intermediate is stored.</p>\n";
   std::int64_t end = 1;

@@ -1,4 +1,4 @@
-// report/program.hpp: a graph and its inputs -> C++ that builds them again: what minimize() writes.
+// report/program.hpp: a graph and its inputs -> C++ code that builds them again, for minimize().
 #pragma once
 
 #include <cmath>
@@ -10,11 +10,11 @@
 
 namespace sinter::engine::reporting {
 
-/// An input as the program spells it.
+/// An input in the program's notation.
 struct spelled_input {
   ir::literal_array value;
   series<std::int64_t> strides;  ///< none: row-major
-  std::uint64_t seed = 0;        ///< not 0: the value is engine::random_values of it
+  std::uint64_t seed = 0;        ///< not 0: the value is engine::random_values with this seed
 };
 
 namespace detail {
@@ -33,7 +33,7 @@ inline std::string spelled(double x) {
 
 inline std::string spelled(const ir::dim& d) { return d.is_number() ? spelled(*d.number()) : d.text(); }
 
-/// What the extents of a graph need besides + and *, and binary -.
+/// The operators that the extents of a graph need besides +, * and binary -.
 inline std::string operators(const ir::graph& g) {
   bool divides = false, negates = false;
   for (ir::node_id id = 0; id < g.size(); ++id)
@@ -84,7 +84,7 @@ inline std::string attributes(const ir::attributes& a) {
 inline std::string comment(const std::string& text) {
   std::string out = "// ";
   for (const char c : text) {
-    // A backslash would carry the comment on to the next line.
+    // A backslash would continue the comment on the next line.
     out += c == '\\' ? '/' : c;
     if (c == '\n') out += "// ";
   }
@@ -93,8 +93,8 @@ inline std::string comment(const std::string& text) {
 
 }  // namespace detail
 
-/// A program that returns 1 as long as verify() finds something wrong with the graph, whose nodes are all live and whose
-/// size symbols are the first `symbols`. `settings` are fields of options.
+/// A program that returns 1 while verify() finds an error in the graph. All nodes of the graph are live, and its size symbols
+/// are the first `symbols`. `settings` are fields of options.
 SINTER_API std::string program(const ir::graph& g, const series<spelled_input>& inputs, std::size_t symbols,
                                const std::string& what, const std::string& settings, const std::string& device) {
   std::string out = detail::comment("Written by sinter::minimize. It found:\n" + what) +

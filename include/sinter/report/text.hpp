@@ -11,7 +11,7 @@
 
 namespace sinter::engine::reporting {
 
-/// A number with at most `digits` behind the point.
+/// A number with at most `digits` digits after the point.
 inline std::string fixed(double x, int digits) {
   char buffer[400];
   return std::string(buffer, std::to_chars(buffer, buffer + sizeof buffer, x, std::chars_format::fixed, digits).ptr);
@@ -27,7 +27,7 @@ inline std::string bytes(std::int64_t n) {
   return fixed(x, 1) + " " + units[u];
 }
 
-/// "net.cpp:12"; empty where nothing is known.
+/// "net.cpp:12"; empty if unknown.
 inline std::string place(location at) {
   return at.line == 0 ? "" : std::string(at.file) + ":" + std::to_string(at.line);
 }
@@ -40,12 +40,12 @@ inline std::string line_of(const kernel_report& k) {
   return out + (k.tier.empty() ? "" : ", from " + k.tier);
 }
 
-/// Why the pairs that report::apart does not tell are not one kernel: a line for each reason that there is.
+/// The reasons for separate pairs that report::apart omits, one line for each reason.
 inline std::string other_reasons(const report& r) {
   sorted_set<std::pair<std::size_t, std::size_t>> told;
   for (const auto& a : r.apart) told.emplace(std::min(a.first, a.second), std::max(a.first, a.second));
   bool strangers = false;
-  std::string graphs;  // the kernels of each
+  std::string graphs;  // the kernels of each graph
   for (std::size_t k = 0, end; k < r.steps.size(); k = end) {
     for (end = k + 1; end < r.steps.size() && r.steps[end].first == r.steps[k].first;) ++end;
     for (std::size_t b = k + 1; b < end && !strangers; ++b)
@@ -63,14 +63,14 @@ inline std::string other_reasons(const report& r) {
   return out;
 }
 
-/// Kernels [first, first + period * times) that are the same `times` times.
+/// Kernels [first, first + period * times) that repeat `times` times.
 struct repetition {
   std::size_t first = 0, period = 1, times = 1;
 };
 
-/// The kernels of a program in order, as repetitions, most of them of one kernel once. Equal numbers are equal kernels.
+/// The kernels of a program in order, as repetitions, mostly single kernels. Equal numbers are equal kernels.
 SINTER_API series<repetition> repetitions_of(const series<std::size_t>& kernels) {
-  constexpr std::size_t longest = 512, least_saved = 3;  // kernels of a layer; those that need not be told
+  constexpr std::size_t longest = 512, least_saved = 3;  // kernels of a layer; the least number of omitted kernels
   const std::size_t n = kernels.size();
   series<repetition> out;
   for (std::size_t at = 0; at < n; at += out.back().period * out.back().times) {
@@ -86,7 +86,7 @@ SINTER_API series<repetition> repetitions_of(const series<std::size_t>& kernels)
   return out;
 }
 
-/// A line for each kernel and each op in it. What is there several times in a row, as layers are, is told once.
+/// A line for each kernel and each op in it. Consecutive repetitions, such as layers, are printed once.
 SINTER_API std::string text_of_kernels(const report& r) {
   sorted_map<std::string, std::size_t> known;
   series<std::string> ops;
@@ -127,7 +127,7 @@ inline std::string memory_of(const report& r) {
          told(r.scratch_bytes) + " of scratch";
 }
 
-/// The lines of one specialisation, each indented by two more than its heading.
+/// The lines of one specialisation, indented by two more than its heading.
 SINTER_API std::string text(const report& r) {
   std::string out = "  " + std::to_string(r.nodes_traced) + " nodes traced, " + std::to_string(r.nodes_rewritten) +
                     " after the rewrites; " + std::to_string(r.kernels_unfused) + " ops in " +

@@ -1,4 +1,4 @@
-// rewrite/dead_code.hpp: drops what no output needs and numbers the rest densely, in one canonical order.
+// rewrite/dead_code.hpp: drops nodes that no output needs, and numbers the rest densely in one canonical order.
 #pragma once
 
 #include "../base/series.hpp"
@@ -6,18 +6,18 @@
 
 namespace sinter::engine::rewrite {
 
-/// The nodes that effects and outputs need in the order of a depth-first walk: it depends on the graph's structure alone, where
-/// the order of pushing may depend on how a compiler orders the arguments of a call.
+/// The nodes that effects and outputs need, in the order of a depth-first walk. It depends only on the graph's structure. The
+/// order of pushing may depend on the compiler's order of evaluating arguments.
 inline series<ir::node_id> canonical_order(const ir::graph& g) {
   series<ir::node_id> order;
-  // All operands one behind the other, which the walk jumps about in: the nodes themselves are far apart.
+  // All operands in one list for the walk, because the nodes themselves are far apart in memory.
   series<ir::node_id> operands;
   series<std::uint32_t> first(g.size() + 1, 0);
   for (ir::node_id id = 0; id < g.size(); ++id) {
     for (const auto in : g[id].in) operands.push_back(in);
     first[id + 1] = static_cast<std::uint32_t>(operands.size());
   }
-  series<std::uint32_t> visited(g.size(), 0);  // operands walked so far, plus one
+  series<std::uint32_t> visited(g.size(), 0);  // number of operands walked, plus one
   series<ir::node_id> stack;
   series<ir::node_id> wanted = g.effects;
   wanted.insert(wanted.end(), g.outputs.begin(), g.outputs.end());

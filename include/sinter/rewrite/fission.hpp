@@ -1,4 +1,4 @@
-// rewrite/fission.hpp: what the steps of a loop need not do one after the other leaves it, to be done for all steps at once.
+// rewrite/fission.hpp: moves work out of a loop whose steps do not depend on each other, and does it for all steps at once.
 #pragma once
 
 #include <algorithm>
@@ -12,14 +12,14 @@ namespace sinter::engine::rewrite {
 
 namespace detail {
 
-/// What a node of a loop's body is a function of.
+/// The dependences of a node in a loop's body.
 enum class reach : char {
   constants,  ///< the same in all steps
-  slices,     ///< another one in each step, which needs no step before it
-  steps,      ///< of the steps before, or not to be moved
+  slices,     ///< differs by step, but does not depend on earlier steps
+  steps,      ///< depends on earlier steps, or cannot be moved
 };
 
-/// An extent as it is weighed: the open ones as if they were middling.
+/// The weight of an extent; open extents count as if they were of medium size.
 inline double weight(const ir::shape& extents) {
   double n = 1;
   for (const auto& d : extents)
@@ -49,8 +49,8 @@ inline ir::graph cut_out(const ir::graph& g, const series<ir::node_id>& given, c
   return out;
 }
 
-/// One loop, and what leaves it. Before it go products of slices, which are one product of all steps, and what is the same in
-/// all steps; behind it go products that steps only add to what they carry, or only stack.
+/// One loop, and the work that leaves it. Before the loop go products of slices, as one product of all steps, and values that
+/// are the same in all steps. After the loop go products that steps only add to a carried value, or only stack.
 class loop_fission {
  public:
   loop_fission(const ir::node& n, const series<ir::node_id>& picks)
@@ -62,7 +62,8 @@ class loop_fission {
 
   bool changes() const { return !early_.empty() || !late_.empty(); }
 
-  /// Pushes the loop with what has left it; `operands` are those of the node in `out`. Its results as before.
+  /// Pushes the smaller loop and the work that left it; `operands` are the node's operands in `out`. Returns the same results
+  /// as before.
   series<ir::node_id> push(ir::graph& out, const series<ir::node_id>& operands) const {
     values_of_steps all = outer(out, operands);
     const batch::lane_values early = at_once(out, all, early_);
@@ -78,14 +79,14 @@ class loop_fission {
   }
 
  private:
-  static constexpr unsigned as_output = 2;  ///< readers that an output counts for
+  static constexpr unsigned as_output = 2;  ///< number of readers that an output counts as
 
-  /// A result that is computed behind the loop: a carried value that only adds up, or a stack. Its terms are views of what is
-  /// computed for all steps at once.
+  /// A result that is computed after the loop: a carried value that only sums, or a stack. Its terms are views of values that
+  /// are computed for all steps at once.
   struct late_result {
     std::size_t place;
     series<ir::node_id> roots;
-    series<series<ir::node_id>> views;  ///< of each, the last first
+    series<series<ir::node_id>> views;  ///< of each term, the last view first
   };
 
   std::size_t first_slice() const { return step_.carried + 1; }
@@ -113,7 +114,7 @@ class loop_fission {
       if (n.code == ir::op::input) continue;
       reach r = n.code == ir::op::opaque || n.code == ir::op::pick ? reach::steps : reach::constants;
       for (auto in : n.in) r = std::max(r, reach_[in]);
-      // A loop may be there to hold a large product in parts.
+      // A loop may exist to hold a large product in parts.
       if (r == reach::slices && (!fits_lanes(id) || (n.code == ir::op::dot && !leaves_early(n)))) r = reach::steps;
       reach_[id] = r;
     }
@@ -121,13 +122,14 @@ class loop_fission {
 
   bool fits_lanes(ir::node_id id) const { return body_[id].extents.size() < static_cast<std::size_t>(max_rank); }
 
-  /// A product of slices and constants, if that of all steps takes no more memory than the steps have.
+  /// Whether a product of slices and constants leaves early: the product of all steps must not take more memory than the
+  /// steps have.
   bool leaves_early(const ir::node& n) const {
     const bool left = reach_[n.in[0]] == reach::constants, right = reach_[n.in[1]] == reach::constants;
     return left != right && weight(n.extents) <= room_ && weight_of(n.in[left ? 1 : 0]) <= room_;
   }
 
-  /// What a step has of its own in memory anyway: what it reads and stacks.
+  /// The memory that a step needs in any case, for its slices and stacks.
   double weight_of_step() const {
     double all = 0;
     for (std::size_t k = 0; k < step_.carried; ++k)
@@ -137,7 +139,7 @@ class loop_fission {
     return all;
   }
 
-  /// Products of slices; and what is the same in all steps, as far as it is no larger than what it is made of.
+  /// Chooses products of slices, and values that are the same in all steps, unless they are larger than their operands.
   void choose_early() {
     series<char> leaves(body_.size(), 0);
     for (auto id : live_) {
@@ -147,7 +149,7 @@ class loop_fission {
       leaves[id] = n.code == ir::op::dot && reach_[id] == reach::slices;
       if (computes && reach_[id] == reach::constants && weight_of(id) <= constants_) leaves[id] = 2;
     }
-    // Of what is the same in all steps the last nodes leave: those that others read.
+    // Of the values that are the same in all steps, the last ones leave: those with remaining readers.
     series<char> read(body_.size(), 0);
     for (auto id : live_)
       if (leaves[id] != 2)
@@ -160,8 +162,8 @@ class loop_fission {
   }
 
   void choose_late() {
-    // Sums of products bring stacks of what they are made of; others follow where that is at hand then. Alone they stay: their
-    // order is the user's.
+    // Sums of products make stacks of their operands. Other sums follow if their operands are then at hand. Otherwise they
+    // stay, because their order is the user's.
     for (const bool products : {true, false})
       for (std::size_t k = 0; k < step_.carried; ++k) {
         const bool chosen = std::any_of(late_.begin(), late_.end(), [&](const auto& a) { return a.place == k; });
@@ -177,7 +179,7 @@ class loop_fission {
       }
   }
 
-  /// Whether what is carried is itself plus terms, and nothing else reads it, nor what is summed on the way.
+  /// Whether the carried value is itself plus terms, and no other node reads it or the partial sums.
   bool adds_up(std::size_t carried, series<ir::node_id>& terms) const {
     const ir::node_id last = body_.outputs[carried];
     ir::node_id id = body_.inputs[carried + 1];
@@ -216,7 +218,7 @@ class loop_fission {
       a.views.push_back(std::move(views));
     }
     if (products && !any) return false;
-    // A sum of halves that is no product's is rounded step by step.
+    // A sum of halves without a product is rounded in each step.
     if (!any && is_narrow(body_[body_.outputs[a.place]].type)) return false;
     double more = 0;
     for (auto id : frontier) more += weight_of(id);
@@ -229,13 +231,13 @@ class loop_fission {
     return true;
   }
 
-  /// What of a product's operand has to be kept of each step.
+  /// Adds the values that must be kept of each step for a product's operand.
   void add_frontier(ir::node_id id, sorted_set<ir::node_id>& to) const {
     while (reach_[id] == reach::steps && !at_hand_.count(id) && is_view(id) && fits_lanes(id)) id = body_[id].in[0];
     if (reach_[id] == reach::steps && !at_hand_.count(id)) to.insert(id);
   }
 
-  /// Whether it can be computed of slices, constants, and what is kept of each step, without large values in between.
+  /// Whether a value can be computed from slices, constants and kept values, without large intermediates.
   bool is_at_hand(ir::node_id id) const {
     if (at_hand_.count(id) || reach_[id] != reach::steps) return true;
     const ir::node& n = body_[id];
@@ -276,12 +278,12 @@ class loop_fission {
   bool leaves_late(std::size_t place) const {
     return std::any_of(late_.begin(), late_.end(), [&](const late_result& a) { return a.place == place; });
   }
-  /// Where among what has left early; its size if nowhere.
+  /// The index among the early values; their number if absent.
   std::size_t left_early(ir::node_id id) const {
     return static_cast<std::size_t>(std::find(early_.begin(), early_.end(), id) - early_.begin());
   }
 
-  /// The loop that is left. Results as before, without those that leave late; behind them the new stacks.
+  /// The remaining loop. Returns the results without the late ones, followed by the new stacks.
   series<ir::node_id> push_loop(ir::graph& out, const series<ir::node_id>& operands,
                                 const batch::lane_values& early) const {
     ir::opaque made;
@@ -289,7 +291,7 @@ class loop_fission {
     made.length = step_.length;
     made.reverse = step_.reverse;
     series<ir::node_id> given{body_.inputs[0]}, in, roots, result(picks_.size() + stacks_.size(), ir::no_node);
-    series<std::size_t> place;  // of the results that are left
+    series<std::size_t> place;  // of the remaining results
     const auto take = [&](std::size_t from, std::size_t to) {
       for (std::size_t k = from; k < to; ++k)
         if (is_stack(k) || !leaves_late(k)) given.push_back(body_.inputs[k + 1]), in.push_back(operands[k]);
@@ -326,7 +328,7 @@ class loop_fission {
     return result;
   }
 
-  /// What is computed behind the loop.
+  /// Computes the late results after the loop.
   void add_late(ir::graph& out, const series<ir::node_id>& operands, const values_of_steps& all,
                 series<ir::node_id>& results) const {
     series<ir::node_id> roots;
@@ -358,11 +360,11 @@ class loop_fission {
   series<ir::node_id> live_;
   series<reach> reach_;
   series<unsigned> readers_;
-  series<ir::node_id> reader_;  ///< the last one
+  series<ir::node_id> reader_;  ///< the last reader
   double room_ = 0, constants_ = 0;
   series<ir::node_id> early_, stacks_;
   series<late_result> late_;
-  sorted_set<ir::node_id> at_hand_;  ///< nodes that are there for all steps
+  sorted_set<ir::node_id> at_hand_;  ///< nodes whose values exist for all steps
 };
 
 }  // namespace detail
@@ -373,14 +375,14 @@ inline bool has_loops(const ir::graph& g) {
   return false;
 }
 
-/// Takes out of loops what their steps need not do one after the other.
+/// Takes work out of loops whose steps do not depend on each other.
 inline ir::graph fission(const ir::graph& g) {
   if (!has_loops(g)) return g;
   const auto live = g.live();
   const ir::picks picks(g, live);
   ir::graph out;
   series<ir::node_id> moved(g.size(), ir::no_node);
-  sorted_map<ir::node_id, series<ir::node_id>> results;  // of loops that something has left
+  sorted_map<ir::node_id, series<ir::node_id>> results;  // of loops that work has left
   for (auto id : g.inputs) moved[id] = out.add_input(g[id].type, g[id].extents, g[id].where);
   for (auto id : live) {
     const ir::node& n = g[id];

@@ -10,7 +10,7 @@
 
 namespace sinter::engine::rewrite {
 
-/// The constant that a pointwise operation on constants is, or the operation itself.
+/// The constant that a pointwise operation on constants equals; otherwise the operation itself.
 inline ir::value folded(const ir::value& v) {
   const ir::node& n = v.get();
   if (!is_pointwise(n.code)) return v;
@@ -26,11 +26,11 @@ inline ir::value folded(const ir::value& v) {
   ir::literal_array r{n.type, {}, {0}, {0}};
   ir::detail::pointwise(n.code, in, r);
   const auto literal = rounded(n.type, {r.f[0], r.i[0]});
-  if (n.code == ir::op::bit_cast && literal.f != literal.f) return v;  // a literal has no NaN but one
+  if (n.code == ir::op::bit_cast && literal.f != literal.f) return v;  // a literal has only one NaN
   return {v.owner(), v.owner().constant(n.type, literal, n.extents, v.where()), v.where()};
 }
 
-/// Whether a pointwise operation reads constants alone, or nodes that are equal, or will be, are apart.
+/// Whether a pointwise operation reads only constants, or equal nodes exist, or will exist.
 inline bool has_folds(const ir::graph& g) {
   if (g.may_have_equal_nodes()) return true;
   for (ir::node_id id = 0; id < g.size(); ++id)

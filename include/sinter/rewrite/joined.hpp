@@ -1,4 +1,5 @@
-// rewrite/joined.hpp: sums of many pads of zeros, as the gradient of an array's parts is one -> concatenations of what is padded.
+// rewrite/joined.hpp: sums of many zero pads, such as the gradient of an array's parts, become concatenations of the padded
+// operands.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +14,7 @@ namespace sinter::engine::rewrite {
 
 namespace detail {
 
-/// Sums of fewer pads stay: a kernel asks at each element which of them it is in.
+/// Shorter sums of pads stay: a kernel checks for each element which pads contain it.
 inline constexpr std::size_t least_joined = 16;
 
 /// The elements [start, end) of an axis, to which operands of pads are added.
@@ -23,7 +24,7 @@ struct padded_part {
   series<ir::node_id> operands;
 };
 
-/// What a pad of zeros along one axis adds to a sum; nothing for other nodes.
+/// The part of a sum that a zero pad along one axis contributes; empty for other nodes.
 inline std::optional<padded_part> part_of(const ir::graph& g, const node& n) {
   if (n.code != op::pad || std::bit_cast<std::uint64_t>(n.attr.literal.f) != 0 || n.attr.literal.i != 0) return {};
   const shape& in = g[n.in[0]].extents;
@@ -39,7 +40,7 @@ inline std::optional<padded_part> part_of(const ir::graph& g, const node& n) {
   return padded == 1 && out.start < out.end ? std::optional(std::move(out)) : std::nullopt;
 }
 
-/// Sums whose terms are read one after another: nodes that no other sum alone reads.
+/// Sums with terms that are read one after another: nodes that are not read by exactly one other sum.
 class long_sums {
  public:
   explicit long_sums(const ir::graph& g) : g_(g), readers_(g.size(), 0), within_(g.size(), 0) {
@@ -76,7 +77,7 @@ class long_sums {
   series<char> within_;
 };
 
-/// Parts in as few layers as there can be, of which none has two that overlap; those of equal places are one.
+/// Parts in the fewest layers without overlaps; parts at equal places are merged.
 inline series<series<padded_part>> in_layers(series<padded_part> parts) {
   sort_stably(parts,
               [](const auto& a, const auto& b) { return std::pair(a.start, a.end) < std::pair(b.start, b.end); });
@@ -86,7 +87,7 @@ inline series<series<padded_part>> in_layers(series<padded_part> parts) {
       apart.back().operands.push_back(p.operands[0]);
     else apart.push_back(std::move(p));
   series<series<padded_part>> layers;
-  using entry = std::pair<std::int64_t, std::size_t>;  // where a layer ends, and which it is
+  using entry = std::pair<std::int64_t, std::size_t>;  // the end of a layer, and its index
   std::priority_queue<entry, std::vector<entry>, std::greater<>> ends;
   for (auto& p : apart) {
     std::size_t at = layers.size();
@@ -102,7 +103,7 @@ inline series<series<padded_part>> in_layers(series<padded_part> parts) {
   return layers;
 }
 
-/// A layer as one value of these extents; `moved` gives the operands in the new graph.
+/// A layer as one value with these extents; `moved` maps operands to the new graph.
 inline value joined(const series<padded_part>& layer, const shape& extents, const value& near,
                     const series<ir::node_id>& moved) {
   const std::size_t axis = layer[0].axis;
@@ -119,7 +120,7 @@ inline value joined(const series<padded_part>& layer, const shape& extents, cons
     value sum(near.owner(), moved[p.operands[0]], near.where());
     for (std::size_t k = 1; k < p.operands.size(); ++k)
       sum = sum + value(near.owner(), moved[p.operands[k]], near.where());
-    pieces.push_back(is_float(near.type()) ? sum + 0.0 : sum);  // -0 and the zeros beside it are 0
+    pieces.push_back(is_float(near.type()) ? sum + 0.0 : sum);  // -0 plus the surrounding zeros is 0
     at = p.end;
   }
   if (const std::int64_t rest = *extents[axis].number() - at; rest > 0) pieces.push_back(zeros(rest));
@@ -128,7 +129,7 @@ inline value joined(const series<padded_part>& layer, const shape& extents, cons
 
 }  // namespace detail
 
-/// Whether enough pads are added up somewhere.
+/// Whether some sum has enough pads.
 inline bool has_sums_of_pads(const ir::graph& g) {
   std::size_t pads = 0;
   for (ir::node_id id = 0; id < g.size(); ++id)
@@ -137,7 +138,7 @@ inline bool has_sums_of_pads(const ir::graph& g) {
   return pads >= detail::least_joined;
 }
 
-/// A sum of sixteen parts of one axis or more, few of which overlap, is a sum of a few concatenations.
+/// Turns a sum of sixteen or more parts of one axis, few of which overlap, into a sum of a few concatenations.
 inline ir::graph join_pads(const ir::graph& g) {
   const detail::long_sums sums(g);
   series<ir::node_id> moved(g.size(), ir::no_node);

@@ -1,4 +1,4 @@
-// rewrite/match.hpp: what a rule sees of the node it may replace.
+// rewrite/match.hpp: a rule's view of the node that it may replace.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using ir::shape;
 using ir::value;
 using axes_t = series<std::int64_t>;
 
-/// A literal as its dtype holds it.
+/// A literal rounded to its dtype.
 inline scalar rounded(dtype t, const scalar& x) {
   return visit_dtype(t, [&](auto element) -> scalar {
     using T = typename decltype(element)::type;
@@ -29,17 +29,17 @@ inline scalar rounded(dtype t, const scalar& x) {
   });
 }
 
-/// What the graph before a walk tells of a node that the nodes below it do not.
+/// Facts from the graph before a walk about a node's surroundings, which the nodes below it do not show.
 struct surroundings {
-  series<op> made_by;        ///< per operand
-  series<char> alone;        ///< per operand, whether nothing else reads it, nor what it is a reshape of
-  bool by_elements = false;  ///< read by more than products, through views, too: how it lies in memory matters
+  series<op> made_by;  ///< of each operand
+  series<char> alone;  ///< of each operand: whether it, and the operand of which it is a reshape, have no other reader
+  bool by_elements = false;  ///< read by nodes other than products, also through views: its layout in memory matters
 };
 
 /// A node under rewriting, with its operands as values that carry its location.
 struct site {
   value v;
-  const surroundings* around = nullptr;  ///< null: nothing is known
+  const surroundings* around = nullptr;  ///< null if unknown
 
   const node& n() const { return v.get(); }
   dtype type() const { return n().type; }
@@ -47,12 +47,12 @@ struct site {
   value in(std::size_t k) const { return {v.owner(), n().in[k], v.where()}; }
   const node& operand(std::size_t k) const { return v.owner()[n().in[k]]; }
 
-  /// Operand k when an operation of this kind made it, else null.
+  /// Operand k if an operation of this kind made it, else null.
   const node* made_by(op code, std::size_t k = 0) const { return operand(k).code == code ? &operand(k) : nullptr; }
   /// Operand j of operand k.
   value through(std::size_t k, std::size_t j = 0) const { return {v.owner(), operand(k).in[j], v.where()}; }
 
-  /// True when nothing but this node reads operand k, and no result is it.
+  /// True when only this node reads operand k, and it is not a result.
   bool reads_alone(std::size_t k) const {
     return around && k < around->alone.size() && around->alone[k] && around->made_by[k] == operand(k).code;
   }
@@ -62,7 +62,7 @@ struct site {
     const node* c = made_by(op::constant, k);
     return c ? std::optional(rounded(c->type, c->attr.literal)) : std::nullopt;
   }
-  /// True when operand k is the constant c; 0.0 and -0.0 are both 0.
+  /// True when operand k is the constant c; 0.0 and -0.0 both count as 0.
   bool is(std::size_t k, double c) const {
     const auto x = literal(k);
     if (!x) return false;
@@ -92,20 +92,20 @@ inline bool exact(dtype a, dtype b) {
   if (a == b || is_bool(a)) return true;
   if (is_bool(b)) return false;
   const int da = digits_of(a), db = digits_of(b);
-  // The exponents of bf16 and f32 exceed those of f16, those of 16 bits all of 8.
+  // bf16 and f32 have larger exponents than f16, and all 16-bit floats have larger ones than 8-bit floats.
   if (is_float(a)) return is_float(b) && da <= db && (size_of(a) == 1 ? size_of(b) > 1 : size_of(b) > 2);
   if (is_float(b)) return da <= db;
   return is_unsigned(b) ? is_unsigned(a) && da <= db : da <= db;
 }
 
-/// Whether a value is one of its dtype: of 16 and 8 bits what a kernel computes is rounded when it is stored or cast.
+/// Whether a value is rounded to its dtype. Kernels round values of 16 and 8 bits only when they store or cast them.
 inline bool is_rounded(const ir::node& n) {
   return !is_narrow(n.type) || n.code == op::input || n.code == op::constant || n.code == op::cast;
 }
 
 /// True when casting x: A to B and then to C is casting x to C.
 inline bool collapses(dtype a, dtype b, dtype c) {
-  if (!exact(a, b) || (a == b && size_of(a) == 2 && is_float(a))) return false;  // rounds what is computed
+  if (!exact(a, b) || (a == b && size_of(a) == 2 && is_float(a))) return false;  // the cast rounds a computed value
   // Integers wrap into C, floats saturate.
   const bool whole_through_float = !is_float(a) && is_float(b);
   return !whole_through_float || is_float(c) || is_bool(c) || exact(a, c);

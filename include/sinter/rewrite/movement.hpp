@@ -56,8 +56,8 @@ inline value moved_constant(const site& s) {
   return x ? s.constant(*x) : value();
 }
 
-/// A permute that swaps the rows and the columns of a product is the product of its operands in turn: what reads it can be the
-/// product's epilogue. The rows that become columns are one axis, of a vector at least.
+/// Turns a permute that swaps the rows and columns of a product into a product with its operands swapped. The reader can then
+/// be the product's epilogue. The rows that become columns must be one axis with at least a vector's length.
 inline value turned_product(const site& s) {
   if (!s.made_by(op::dot) || !s.reads_alone(0) || !s.around->by_elements) return {};
   const auto nb = static_cast<std::size_t>(s.operand(0).attr.ints[0]),
@@ -89,7 +89,7 @@ inline value turned_product(const site& s) {
              static_cast<std::int64_t>(nk));
 }
 
-/// A part of the rows of a product of windows is the product of fewer windows. The other axes are whole.
+/// A slice of the rows of a product of windows is a product of fewer windows. The other axes must be whole.
 inline value slice_of_windows(const site& s) {
   if (!s.made_by(op::dot) || !s.reads_alone(0) || s.through(0).get().code != op::window) return {};
   const value windows = s.through(0);
@@ -119,7 +119,7 @@ inline value slice_of_windows(const site& s) {
              s.operand(0).attr.ints[1]);
 }
 
-/// Kernels read without asking: an axis that may turn out to have no element gets one more, 0, and the index stays below it.
+/// Kernels do not check before they read: an axis that may be empty is extended by a 0, and the index stays below it.
 inline value gather_of_nothing(const site& s) {
   if (!ir::may_read_nothing(s.v.owner(), s.n())) return {};
   const value x = s.in(0), index = cast(s.in(1), dtype::i64);
@@ -155,7 +155,7 @@ inline value pointwise_of_broadcasts(const site& s) {
   return broadcast(result, s.n().extents);
 }
 
-/// A sum over the batch axes of a product contracts them, too.
+/// A sum over the batch axes of a product becomes part of the product's contraction.
 inline value reduce_of_product(const site& s) {
   if (s.n().attr.combiner != op::add || !s.made_by(op::dot) || !s.reads_alone(0)) return {};
   const auto nb = s.operand(0).attr.ints[0], nk = s.operand(0).attr.ints[1];
@@ -190,7 +190,7 @@ inline value reduce_of_reduce(const site& s) {
   return reduce(s.through(0), s.n().attr.combiner, std::move(all));
 }
 
-/// Axes of extent 1 need no reduction.
+/// Axes of extent 1 do not need a reduction.
 inline value reduce_over_ones(const site& s) {
   const shape& extents = s.operand(0).extents;
   shape kept;
@@ -208,7 +208,7 @@ inline value reduce_over_ones(const site& s) {
 /// True when n is a number that dtype t holds exactly.
 inline bool holds(dtype t, std::int64_t n) { return n <= std::int64_t{1} << (is_float(t) ? digits_of(t) : 53); }
 
-/// A sum of equal elements is a product, an extreme of equal elements is one of them.
+/// A sum of equal elements is a product; an extreme of equal elements is that element.
 inline value combine_equal(const site& s, const value& r, const series<dim>& counts) {
   std::int64_t n = 1;
   for (const auto& c : counts) {
@@ -219,7 +219,7 @@ inline value combine_equal(const site& s, const value& r, const series<dim>& cou
   return holds(s.type(), n) ? r * s.constant(rounded(s.type(), scalar{static_cast<double>(n), n})) : value();
 }
 
-/// Reduces what was repeated only along the axes that were not.
+/// Reduces a broadcast value only along the axes that were not repeated.
 inline value reduce_of_broadcast(const site& s) {
   if (!s.made_by(op::broadcast) || s.n().attr.combiner == op::mul) return {};
   const value x = s.through(0);
@@ -241,7 +241,7 @@ inline value reduce_of_constant(const site& s) {
   return combine_equal(s, s.constant(*s.literal(0)), counts);
 }
 
-/// One index a row into zeros: each element of the result compares its place with the row's index.
+/// A scatter of one index for each row into zeros: each element of the result compares its place with the row's index.
 inline value scatter_of_one(const site& s) {
   const auto axis = static_cast<std::size_t>(s.n().attr.ints[0]);
   const value index = s.in(1), updates = s.in(2);
@@ -251,8 +251,9 @@ inline value scatter_of_one(const site& s) {
   return select(here, broadcast(updates, extents), s.constant(*s.literal(0)));
 }
 
-/// What is scattered into zeros, perhaps reshaped, and added to what nothing else reads is scattered into that: operand `k` of the sum.
-/// Each of many floats would be rounded to what it is added to: to a product alone, as gradients of one table are sums of such terms.
+/// A scatter into zeros, possibly reshaped, plus a value with no other reader, becomes a scatter into that value: operand `k`
+/// of the sum. Many floats would each be rounded to the other term. So it must be a product, as gradients of one table are
+/// sums of such terms.
 inline value scatter_into(const site& s, std::size_t k) {
   if (!s.reads_alone(k) || !s.reads_alone(1 - k) || s.made_by(op::constant, 1 - k)) return {};
   const value other = s.made_by(op::reshape, 1 - k) ? s.through(1 - k) : s.in(1 - k);
@@ -263,7 +264,7 @@ inline value scatter_into(const site& s, std::size_t k) {
   return reshape(scatter_add(to, scatter.in(1), scatter.in(2), scatter.n().attr.ints[0]), s.n().extents);
 }
 
-/// Halves are added, and multiplied, in f32 and rounded once.
+/// Halves are added and multiplied in f32, and rounded once.
 inline value scatter_of_halves(const site& s) {
   if (!is_narrow(s.type())) return {};
   if (s.n().code == op::scatter) {

@@ -1,4 +1,4 @@
-// rewrite/parts.hpp: rewrites the graphs in opaque nodes; drops results that nothing picks and operands that no part reads.
+// rewrite/parts.hpp: rewrites the graphs in opaque nodes; drops results without picks, and operands that no part reads.
 #pragma once
 
 #include <utility>
@@ -8,12 +8,12 @@
 
 namespace sinter::engine::rewrite {
 
-/// How a part is rewritten.
+/// A rewrite of a part.
 using part_rule = ir::graph (*)(ir::graph);
 
 namespace detail {
 
-/// A copy of a part that lacks the inputs that are not kept: nothing reads them, or they are constants.
+/// A copy of a part without the inputs that are not kept: unread ones, and constants.
 inline ir::graph narrowed(const ir::graph& part, const series<char>& keep, const series<const ir::node*>& constants) {
   ir::graph out;
   series<ir::node_id> moved(part.size(), ir::no_node);
@@ -62,11 +62,11 @@ class narrowing {
   bool changed() const { return changed_; }
   ir::opaque take() { return std::move(step_); }
   const series<ir::node_id>& operands() const { return in_; }
-  /// Where result k of before is now.
+  /// The new index of result k.
   std::size_t place(std::size_t k) const { return place_[k]; }
 
  private:
-  /// A branch's results, a call's, and a loop's stacks; carried values may be needed by other steps.
+  /// Drops results without picks: results of branches and calls, and stacks of loops. Other steps may need carried values.
   bool drop_results(const series<ir::node_id>& picks) {
     const bool loop = step_.kind == ir::opaque_kind::loop;
     if (step_.kind == ir::opaque_kind::while_loop) return false;
@@ -82,7 +82,7 @@ class narrowing {
     return dropped > 0;
   }
 
-  /// Inputs of the parts that stand for operands which may go: operand k is input k - before of each.
+  /// Drops inputs of the parts for operands that may go: operand k is input k - before of each part.
   void drop_operands(const ir::graph& g) {
     const bool cond = step_.kind == ir::opaque_kind::cond, loop = step_.kind == ir::opaque_kind::loop;
     const bool call = step_.kind == ir::opaque_kind::call;
@@ -126,7 +126,7 @@ inline bool has_parts(const ir::graph& g) {
   return false;
 }
 
-/// `rule` in the parts of opaque nodes.
+/// Applies `rule` to the parts of opaque nodes.
 inline ir::graph rewrite_parts(const ir::graph& g, part_rule rule) {
   if (!has_parts(g)) return g;
   const auto live = g.live();

@@ -1,4 +1,4 @@
-// rewrite/rebuild.hpp: how a pass copies a graph: node by node, in order, each replaced by what the pass makes of it.
+// rewrite/rebuild.hpp: copies a graph for a pass: node by node, in order, each replaced as the pass decides.
 #pragma once
 
 #include <type_traits>
@@ -9,9 +9,9 @@
 
 namespace sinter::engine::rewrite {
 
-/// A copy of the nodes `order` of `g`, operands first. Each operation is pushed with its operands mapped; `replace(value)`, or
-/// `replace(value, its number in g)`, may return another node of the new graph to stand for it. Inputs stay in order; locations
-/// survive; constants that were apart and are equal become one.
+/// A copy of the nodes `order` of `g`, operands first. Each operation is pushed with its operands mapped. `replace(value)`,
+/// or `replace(value, its number in g)`, may return another node of the new graph instead. Inputs stay in order, and
+/// locations survive. Equal constants that were apart become one.
 template <class F>
 ir::graph rebuild(const ir::graph& g, const series<ir::node_id>& order, F&& replace) {
   ir::graph out;

@@ -1,4 +1,4 @@
-// rewrite/rewrite.hpp: the passes, one line each, and running them to a fixpoint.
+// rewrite/rewrite.hpp: the passes, one line each, and their repetition to a fixpoint.
 #pragma once
 
 #include "../base/config.hpp"
@@ -16,7 +16,7 @@ namespace sinter::engine::rewrite {
 struct pass {
   const char* name;
   ir::graph (*run)(const ir::graph&);
-  bool (*changes)(const ir::graph&);  ///< false where it changes nothing but numbers; null: always true
+  bool (*changes)(const ir::graph&);  ///< false if it would change only the numbers of nodes; null: always true
 };
 
 inline ir::graph run_all(ir::graph g);
@@ -30,7 +30,7 @@ inline constexpr pass passes[] = {
     {"dead_code", dead_code, nullptr},
 };
 
-/// Is told what a pass made.
+/// Receives the graph after each pass.
 struct observer {
   virtual void after(const char* pass, const ir::graph& g) = 0;
 
@@ -38,8 +38,8 @@ struct observer {
   ~observer() = default;
 };
 
-/// The graph after every pass, repeated until none changes it. Logs node counts on channel "rewrite"; checks the graph
-/// after each pass in debug builds. `seen` is told every graph that differs from the one before.
+/// The graph after every pass, repeated until none changes it. Logs node counts on channel "rewrite"; checks the graph after
+/// each pass in debug builds. `seen` receives every graph that differs from the previous one.
 inline ir::graph run_all(const ir::graph& traced, observer* seen) {
   constexpr int most_rounds = 100;
   ir::graph g;

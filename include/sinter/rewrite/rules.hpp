@@ -1,4 +1,4 @@
-// rewrite/rules.hpp: the algebra table: an op, what is recognised, what replaces it.
+// rewrite/rules.hpp: the algebra table: an op, a pattern, a replacement.
 #pragma once
 
 #include <limits>
@@ -8,9 +8,9 @@
 
 namespace sinter::engine::rewrite {
 
-/// A replacement equal in value to the node, or an empty value where the rule does not apply. Floating rules are exact
-/// (NaN, infinities, signs of zeros) but for sums of equal elements, which become one product, merged sums, sums of products, and powers, whose products
-/// are rounded at most three times.
+/// A replacement equal in value to the node, or an empty value if the rule does not apply. Floating rules are exact for NaN,
+/// infinities and signs of zeros. Exceptions are sums of equal elements, which become one product, merged sums, sums of
+/// products, and powers, whose products round at most three times.
 struct rule {
   op code;
   const char* name;
@@ -23,7 +23,7 @@ inline constexpr op any_pointwise = op::input;
 inline bool whole(const site& s) { return !is_float(s.type()); }
 inline bool same_operands(const site& s) { return s.n().in[0] == s.n().in[1]; }
 
-/// The reciprocal of a constant power of two, where both it and its reciprocal are normal; else 0.
+/// The reciprocal of a constant power of two if both are normal numbers; else 0.
 inline double exact_reciprocal(const site& s, std::size_t k) {
   const auto x = s.literal(k);
   if (!x || !is_float(s.type())) return 0;
@@ -33,12 +33,12 @@ inline double exact_reciprocal(const site& s, std::size_t k) {
   return std::abs(exponent - 1) <= most ? 1 / x->f : 0;
 }
 
-/// Constants go to the right of a commutative op, so that the other rules look there only.
+/// Constants go to the right of a commutative op, so that the other rules look only there.
 inline value constant_right(const site& s) {
   return s.literal(0) && !s.literal(1) ? push(s.n().code, {s.in(1), s.in(0)}) : value();
 }
 
-/// pow(x, 0.5): unlike sqrt it is 0 at -0 and infinite at -infinity.
+/// pow(x, 0.5). Unlike sqrt it is 0 at -0, and infinite at -infinity.
 inline value root(const site& s) {
   const value infinite = s.constant(std::numeric_limits<double>::infinity());
   const value root = push(op::add, {push(op::sqrt, {s.in(0)}), s.constant(0.0)});

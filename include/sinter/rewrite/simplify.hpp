@@ -11,10 +11,10 @@ namespace sinter::engine::rewrite {
 
 inline constexpr std::size_t rule_count = sizeof(rules) / sizeof(rules[0]);
 
-/// How often each rule fired.
+/// The number of times that each rule fired.
 using firings = std::array<std::size_t, rule_count>;
 
-/// Who reads the nodes of a graph.
+/// The readers of a graph's nodes.
 class readers {
  public:
   explicit readers(const ir::graph& g) : g_(g), count_(g.size(), 0), by_elements_(g.size(), 0) {
@@ -44,7 +44,7 @@ class readers {
   series<char> by_elements_;
 };
 
-/// The node with the table applied until no rule fits.
+/// The node after applying the table until no rule fits.
 inline value simplified(value v, const surroundings& around, firings& fired) {
   for (bool changed = true; changed;) {
     changed = false;
@@ -63,13 +63,13 @@ inline value simplified(value v, const surroundings& around, firings& fired) {
   return v;
 }
 
-/// One walk over the graph; nodes that a replacement introduces are seen by the next walk.
+/// One walk over the graph; the next walk sees nodes that replacements introduce.
 inline ir::graph simplify(const ir::graph& g, firings& fired) {
   const readers before(g);
   return rebuild(g, [&](const value& v, ir::node_id id) { return simplified(v, before.of(id), fired); });
 }
 
-/// Logs on channel "rewrite" which rules fired.
+/// Logs the rules that fired on channel "rewrite".
 inline ir::graph simplify(const ir::graph& g) {
   firings fired{};
   ir::graph out = simplify(g, fired);

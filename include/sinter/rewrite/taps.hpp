@@ -1,4 +1,4 @@
-// rewrite/taps.hpp: a reduction over the few taps of windows, written out: one loop over the result, where a loop over taps has none.
+// rewrite/taps.hpp: unrolls a reduction over the few taps of windows into one loop over the result.
 #pragma once
 
 #include "../ir/ops/taps.hpp"
@@ -6,7 +6,7 @@
 
 namespace sinter::engine::rewrite {
 
-/// How many places the axes have, where that is few; else 0.
+/// The number of places of the axes if it is small; else 0.
 inline std::int64_t few_places(const shape& extents, const axes_t& axes) {
   constexpr std::int64_t most = 64;
   std::int64_t n = 1;
@@ -17,7 +17,7 @@ inline std::int64_t few_places(const shape& extents, const axes_t& axes) {
   return n;
 }
 
-/// reduce(f(windows)) over a few taps = f(tap 0) combined with f(tap 1)…; sums of halves are those of f32.
+/// reduce(f(windows)) over a few taps = f(tap 0) combined with f(tap 1)…; sums of halves are in f32.
 inline value reduce_of_few_taps(const site& s) {
   using ir::ops::tap_reader;
   constexpr std::int64_t most_ops = 512;

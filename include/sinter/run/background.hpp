@@ -1,4 +1,4 @@
-// run/background.hpp: work that nobody waits for: a queue, a few threads, an orderly end.
+// run/background.hpp: work in the background: a queue, a few threads, an orderly end.
 #pragma once
 
 #include <pthread.h>
@@ -22,25 +22,25 @@
 
 namespace sinter::engine::run {
 
-/// Threads, of low priority, are started when there is work. Jobs are begun in order. At exit what is queued is dropped and
-/// what runs is waited for. A fork waits for what runs, so that the child finds no lock taken; the child starts threads of
-/// its own for what is queued.
+/// Threads of low priority start when there is work. Jobs begin in order. At exit queued jobs are dropped, and running jobs
+/// are waited for. A fork waits for running jobs, so that no lock is taken in the child; the child starts its own threads for
+/// queued jobs.
 class background {
  public:
-  /// Lives as long as the process: threads may use it until the last moment.
+  /// Lives as long as the process, because threads may use it until the end.
   static background& get() {
     static background* const instance = new background;
     return *instance;
   }
 
-  /// Whether this thread does such work.
+  /// Whether this thread runs background jobs.
   static bool& is_here() {
     static thread_local bool here = false;
     return here;
   }
 
-  /// The objects of the thread that ends the process go before any handler of exit runs: those of a library, too, that a job
-  /// is just opening. Called on the first thread, which is that one as a rule.
+  /// Thread-local objects of the thread that ends the process are destroyed before any handler of exit runs. That
+  /// includes handlers of a library that a job is just opening. Called on the first thread, which usually is that thread.
   static bool end_with_this_thread() {
     struct ending {
       ~ending() {
@@ -52,8 +52,8 @@ class background {
     return true;
   }
 
-  /// A job throws nothing. It is begun so much later, or once somebody waits. After exit has begun, or the first thread has
-  /// ended, it is dropped. `of` stands for whom it is done.
+  /// Queues a job, which must not throw. It begins after the delay `later`, or once a thread waits for it. After exit has
+  /// begun, or the first thread has ended, it is dropped. `of` identifies the owner.
   void submit(std::function<void()> job, std::chrono::milliseconds later = {}, const void* of = nullptr) {
     const std::lock_guard lock(mutex_);
     if (stopping_) return;
@@ -62,10 +62,10 @@ class background {
     changed_.notify_all();
   }
 
-  /// Drops what is queued for `of`. It does not wait for what runs: whoever closes a library holds the loader's lock, which a job
-  /// may need.
+  /// Drops queued jobs of `of`. It does not wait for running jobs: a thread that closes a library holds the loader's lock,
+  /// which a job may need.
   void drop(const void* of) {
-    std::deque<entry> dropped;  // freed without the lock: what jobs hold may be the user's
+    std::deque<entry> dropped;  // freed without the lock, because jobs may hold the user's objects
     const std::lock_guard lock(mutex_);
     for (std::size_t i = queue_.size(); i-- > 0;)
       if (queue_[i].of == of) {
@@ -74,14 +74,15 @@ class background {
       }
   }
 
-  /// For what has opened a library that jobs use: handlers of exit run backwards, so that jobs end before the library does.
+  /// Called after a library is opened that jobs use: handlers of exit run in reverse order, so that jobs end before the
+  /// library does.
   static void end_first() {
     std::atexit([] {
       if (begun_) get().stop();
     });
   }
 
-  /// Waits until a job has made `done` true; it is asked under a lock. False when exit has begun before.
+  /// Waits until a job has made `done` true; it is called under a lock. False if exit has begun before.
   template <class Done>
   bool wait(Done done) {
     std::unique_lock lock(mutex_);
@@ -110,7 +111,7 @@ class background {
 
   static std::size_t most_threads() { return std::clamp<std::size_t>(std::thread::hardware_concurrency() / 2, 1, 8); }
 
-  /// Under the lock: a thread more when one is wanted. Signals go to the program's own threads.
+  /// Starts one more thread if needed; the lock is held. Signals go to the program's own threads.
   void start() {
     if (stopping_ || queue_.size() <= idle_ || threads_.size() >= most_threads()) return;
     sigset_t all, before;
@@ -122,7 +123,7 @@ class background {
 
   void work() {
     is_here() = true;
-    ::setpriority(PRIO_PROCESS, 0, 5);  // of this thread, and of the compilers that it starts
+    ::setpriority(PRIO_PROCESS, 0, 5);  // of this thread, and of the compilers it starts
     std::unique_lock lock(mutex_);
     while (!stopping_) {
       if (queue_.empty() || paused_) {
@@ -154,7 +155,7 @@ class background {
     lock.release();  // held until resume
   }
   void resume(bool in_child) {
-    if (in_child) {  // the threads stayed behind; what stood for them is left alone
+    if (in_child) {  // the child has no threads; objects that represent them are left alone
       threads_.clear();
       idle_ = waiting_ = 0;
       new (&changed_) std::condition_variable;

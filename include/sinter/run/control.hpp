@@ -1,4 +1,4 @@
-// run/control.hpp: branches, calls and loops whose parts are sequences of steps; one text for the host and for GPUs.
+// run/control.hpp: branches, calls and loops with parts that are sequences of steps; shared by host and GPUs.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace sinter::engine::run {
 
-/// Where things lie in the scratch memory of a routine: blocks at multiples of 64 bytes.
+/// The layout of a routine's scratch memory: blocks at multiples of 64 bytes.
 class layout {
  public:
   std::int64_t add(std::int64_t bytes) { return std::exchange(end_, end_ + (bytes + 63) / 64 * 64); }
@@ -29,13 +29,13 @@ struct loop_shape {
   std::int64_t length = 0;
   bool reverse = false;
   series<std::int64_t> carried, sliced, stacked;  ///< bytes of each value, of a slice
-  series<char> in_place;  ///< per carried value: the body may write it where it is; nothing: none is
+  series<char> in_place;  ///< for each carried value, whether the body may overwrite it in place; empty: none
   std::size_t constants = 0;
 
   std::size_t operands() const { return carried.size() + sliced.size() + constants; }
 };
 
-/// Scratch memory of a loop: two places for each carried value, one for a stacked value that nothing reads, then the body's.
+/// Scratch memory of a loop: two places for each carried value, one for each unread stacked value, then the body's.
 struct loop_scratch {
   series<std::int64_t> turns[2], unread;
   std::int64_t body = 0, bytes = 0;
@@ -51,9 +51,9 @@ struct loop_scratch {
   }
 };
 
-/// Calls the body for every step. `Machine` has copy(to, from, bytes), which is in order with the body, and
-/// body(given): the addresses of the index, an i64 on the host, the operands of a step, then its results. `may_replace`: as
-/// `in_place` says.
+/// Calls the body for every step. `Machine` has copy(to, from, bytes), ordered with the body, and body(given). `given` has
+/// the addresses of the index, an i64 on the host, of a step's operands, then of its results. `may_replace` enables
+/// `in_place`.
 template <class Machine>
 void run_loop(const loop_shape& s, const loop_scratch& at, void* const* buffers, char* scratch, Machine&& machine,
               bool may_replace = true) {
@@ -74,7 +74,7 @@ void run_loop(const loop_shape& s, const loop_scratch& at, void* const* buffers,
     void* const first = s.length == 0 ? results[k] : history[k] ? slice(history[k], place(0), s.carried[k]) : nullptr;
     if (first) machine.copy(first, buffers[k], s.carried[k]);
   }
-  // What is carried in place has one place for all steps.
+  // Values carried in place have one place for all steps.
   const auto home = [&](std::size_t k) -> void* {
     if (!may_replace || s.in_place.empty() || !s.in_place[k] || history[k] || s.length == 0) return nullptr;
     return results[k] ? results[k] : scratch + at.turns[0][k];
@@ -102,7 +102,7 @@ void run_loop(const loop_shape& s, const loop_scratch& at, void* const* buffers,
   }
 }
 
-/// A while loop's carried values are in one of two places; the test's result in a third.
+/// A while loop's carried values alternate between two places; the test's result is in a third.
 struct while_scratch {
   series<std::int64_t> turns[2];
   std::int64_t test = 0, part = 0, bytes = 0;
@@ -119,7 +119,7 @@ struct while_scratch {
 };
 
 /// `Machine` has copy, test(given, scratch) -> bool, whose last address receives the bool, and body(given, scratch).
-/// `in_place`: as a loop's.
+/// `in_place` is as in a loop.
 template <class Machine>
 void run_while(const series<std::int64_t>& carried, const series<char>& in_place, std::size_t constants,
                const while_scratch& at, void* const* buffers, char* scratch, Machine&& machine) {
@@ -143,14 +143,14 @@ void run_while(const series<std::int64_t>& carried, const series<char>& in_place
       machine.copy(buffers[operands + k], given[k], carried[k]);
 }
 
-/// Memory for results that nothing reads, where a routine has to write them.
+/// Memory for unread results that a routine must write.
 class unread_results {
  public:
   unread_results(layout& at, const series<std::int64_t>& bytes) {
     for (auto n : bytes) places_.push_back(at.add(n));
   }
   std::size_t size() const { return places_.size(); }
-  /// Puts these in the place of results without an address.
+  /// Sets the addresses of results that have none.
   void fill(void** results, char* scratch) const {
     for (std::size_t k = 0; k < places_.size(); ++k)
       if (!results[k]) results[k] = scratch + places_[k];
@@ -160,7 +160,7 @@ class unread_results {
   series<std::int64_t> places_;
 };
 
-/// A branch on one machine: the part for false, the one for true, and their memory.
+/// A branch on one machine: the part for false, the part for true, and their memory.
 template <class Sequence>
 struct branch_of {
   Sequence parts[2];
@@ -176,7 +176,7 @@ struct branch_of {
         part(at.add(std::max(parts[0].scratch_bytes, parts[1].scratch_bytes))),
         bytes(at.bytes()) {}
 
-  /// The addresses for a part: the operands behind the predicate, then the results.
+  /// The addresses for a part: the operands after the predicate, then the results.
   struct given : address_list {
     given(const branch_of& b, void* const* buffers, char* scratch) : address_list(b.operands - 1 + b.unread.size()) {
       std::copy_n(buffers + 1, size(), data());
@@ -220,7 +220,7 @@ struct loop_of {
   loop_of(Sequence steps, loop_shape s) : body(std::move(steps)), shape(std::move(s)), at(shape, body.scratch_bytes) {}
 };
 
-/// A loop on one machine that runs as long as a test says.
+/// A loop on one machine that runs while a test holds.
 template <class Sequence>
 struct while_of {
   Sequence parts[2];  ///< the test, the body

@@ -1,4 +1,4 @@
-// run/descriptor.hpp: open files, and what is asked of them everywhere; no exceptions, errno tells why.
+// run/descriptor.hpp: open files and common operations on them; no exceptions, errno has the reason.
 #pragma once
 
 #include <fcntl.h>
@@ -25,7 +25,7 @@ inline std::string environment(const char* name) {
   return value ? value : "";
 }
 
-/// A number of bytes with K, M or G behind it. False for another text, and where there are too many.
+/// A number of bytes with the suffix K, M or G. False for other texts, and for numbers that are too large.
 inline bool read_size(std::string_view text, std::uint64_t& bytes) {
   const char* const stop = text.data() + text.size();
   const auto [end, error] = std::from_chars(text.data(), stop, bytes);
@@ -50,14 +50,14 @@ class file_handle {
   }
   int get() const noexcept { return fd_; }
   explicit operator bool() const noexcept { return fd_ >= 0; }
-  /// False when what was written did not arrive.
+  /// False if written data did not arrive.
   bool close() noexcept { return ::close(std::exchange(fd_, -1)) == 0; }
 
  private:
   int fd_;
 };
 
-/// As write_all, where the caller holds SIGXFSZ back.
+/// Like write_all, for a caller that blocks SIGXFSZ.
 inline bool write_held(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t n = ::write(fd, bytes.data(), bytes.size());
@@ -73,7 +73,7 @@ inline bool write_all(int fd, std::string_view bytes) {
   return write_held(fd, bytes);
 }
 
-/// True when the name still stands for this open file.
+/// True if the name still refers to this open file.
 inline bool is_named(int folder, const std::string& name, int fd) {
   struct stat held {
   }, named{};
@@ -81,7 +81,7 @@ inline bool is_named(int folder, const std::string& name, int fd) {
          held.st_ino == named.st_ino && held.st_dev == named.st_dev;
 }
 
-/// What a path that is no regular file stands for, in words.
+/// The kind of a file that is not a regular file, in words.
 inline const char* name_of_kind(mode_t mode) {
   return S_ISDIR(mode)    ? "a folder"
          : S_ISLNK(mode)  ? "a symbolic link"

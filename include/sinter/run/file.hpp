@@ -1,4 +1,4 @@
-// run/file.hpp: files and folders as the other headers of this room need them; no exceptions, errno tells why.
+// run/file.hpp: files and folders for the other headers of this room; no exceptions, errno has the reason.
 #pragma once
 
 #include <dirent.h>
@@ -26,7 +26,7 @@
 
 namespace sinter::engine::run::detail {
 
-/// Reads what the file holds, at most `limit` bytes of it.
+/// Reads the contents of a file, at most `limit` bytes.
 SINTER_API bool read_all(int fd, std::string& out, std::size_t limit = std::string::npos) {
   struct stat info {};
   if (::fstat(fd, &info) != 0) return false;
@@ -58,7 +58,7 @@ inline bool write_file(const std::string& path, std::string_view bytes) {
   return fd && write_all(fd.get(), bytes);
 }
 
-/// Owned by this user, and nobody else may write to it.
+/// Whether the file belongs to this user, and other users cannot write to it.
 inline bool is_private(const struct stat& info) {
   return info.st_uid == ::geteuid() && (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
@@ -68,7 +68,7 @@ inline std::string temporary_folder() {
   return chosen.empty() ? "/tmp" : chosen;
 }
 
-/// Size and time of change of a file: equal as long as it is the same one.
+/// Size and modification time of a file: equal while it is unchanged.
 inline std::string file_stamp(const std::string& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return "absent";
@@ -76,20 +76,21 @@ inline std::string file_stamp(const std::string& path) {
          std::to_string(info.st_mtim.tv_nsec);
 }
 
-/// True where there is hardly room for a compiler's temporary files.
+/// True if there is too little room for a compiler's temporary files.
 SINTER_API bool is_full(const std::string& folder) {
   struct statvfs room {};
   return ::statvfs(folder.c_str(), &room) == 0 && std::uint64_t{room.f_bavail} * room.f_frsize < (256 << 10);
 }
 
-/// What errno says of a file that cannot be written, and what to do: `remedy`, unless the process may not write so much.
+/// The text of errno for a file that cannot be written, with a remedy: `remedy`, or another one if the process has a limit on
+/// file sizes.
 inline std::string why_unwritten(int error, const std::string& remedy) {
   return std::strerror(error) +
          ("; " + (error == EFBIG ? "raise the process's limit on the size of files (ulimit -f)" : remedy));
 }
 
-/// Why a program may be unable to write temporary files into a folder, with a remedy; empty where nothing tells. `said` is what
-/// the program printed, `signal` what ended it.
+/// Why a program may be unable to write temporary files into a folder, with a remedy; empty if unknown. `said` is the
+/// program's output, `signal` the signal that ended it.
 SINTER_API std::string why_no_files(const std::string& folder, std::string_view said, int signal) {
   const auto says = [&](const char* words) { return said.find(words) != std::string_view::npos; };
   constexpr rlim_t enough = 1 << 20;
@@ -106,7 +107,7 @@ SINTER_API std::string why_no_files(const std::string& folder, std::string_view 
   return "";
 }
 
-/// The first letters of scratch folders' names, which mkdtemp completes. Nothing else in a temporary folder has a name like that.
+/// The prefix of scratch folders' names, which mkdtemp completes. No other entries of a temporary folder have such names.
 inline constexpr std::string_view scratch_name = "sinter.scratch.";
 
 inline file_handle open_folder(int at, const char* name) {
@@ -126,7 +127,7 @@ inline void remove_folder(int fd, int at, const char* name) {
   ::unlinkat(at, name, AT_REMOVEDIR);
 }
 
-/// Removes the scratch folders below `folder` that processes of this user have left which were killed: no process holds them.
+/// Removes scratch folders below `folder` that killed processes of this user left; no process locks them.
 SINTER_API void sweep_scratch(const std::string& folder) {
   DIR* const listing = ::opendir(folder.c_str());
   if (!listing) return;
@@ -135,7 +136,7 @@ SINTER_API void sweep_scratch(const std::string& folder) {
     if (!std::string_view(entry->d_name).starts_with(scratch_name)) continue;
     const file_handle fd = open_folder(at, entry->d_name);
     struct stat info {};
-    // Held until it is gone: who has just made it meets the lock, and makes another one.
+    // Locked until it is removed: a process that has just made the folder meets the lock, and makes another.
     if (fd && ::fstat(fd.get(), &info) == 0 && is_private(info) && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0 &&
         is_named(at, entry->d_name, fd.get()))
       remove_folder(fd.get(), at, entry->d_name);
@@ -143,7 +144,7 @@ SINTER_API void sweep_scratch(const std::string& folder) {
   ::closedir(listing);
 }
 
-/// Once for each folder.
+/// Sweeps each folder once.
 SINTER_API void sweep_scratch_once(const std::string& folder) {
   static std::mutex mutex;
   static auto& swept = *new std::set<std::string>;  // threads may outlive statics
@@ -154,14 +155,14 @@ SINTER_API void sweep_scratch_once(const std::string& folder) {
   sweep_scratch(folder);
 }
 
-/// A private folder for temporary files; gone with its files at the end of the scope. It is locked as long as that lasts: what a
-/// killed process leaves is removed by the next one. Throws system_error.
+/// A private folder for temporary files, removed with its files at the end of the scope. It is locked meanwhile, so that a
+/// later process can remove folders of killed processes. Throws system_error.
 class scratch_folder {
  public:
   scratch_folder() {
     const std::string below = temporary_folder();
     sweep_scratch_once(below);
-    // Another process may sweep between the calls, more than once in a row if there are many: it is made anew until it is held.
+    // Another process may sweep between the calls, even repeatedly, so it is made again until it is locked.
     for (int attempt = 0; attempt < 256; ++attempt) {
       path_ = below + "/" + std::string(scratch_name) + "XXXXXX";
       if (::mkdtemp(path_.data()) == nullptr)
@@ -170,7 +171,7 @@ class scratch_folder {
       held_ = open_folder(AT_FDCWD, path_.c_str());
       const bool locked = held_ && ::flock(held_.get(), LOCK_EX | LOCK_NB) == 0;
       if (!locked && (errno == EWOULDBLOCK || errno == ENOENT)) continue;
-      // Where locks do not work, nobody removes it either.
+      // Where locks do not work, no process removes it.
       if (held_ ? is_named(AT_FDCWD, path_, held_.get()) : ::access(path_.c_str(), F_OK) == 0) return;
     }
     throw system_error("no temporary folder can be made in " + below + ": each is removed as soon as it is there");
@@ -178,7 +179,7 @@ class scratch_folder {
   scratch_folder(const scratch_folder&) = delete;
   scratch_folder& operator=(const scratch_folder&) = delete;
   ~scratch_folder() {
-    if (!held_) held_ = open_folder(AT_FDCWD, path_.c_str());  // there were too many open files then
+    if (!held_) held_ = open_folder(AT_FDCWD, path_.c_str());  // there were too many open files at that time
     remove_folder(held_.get(), AT_FDCWD, path_.c_str());
   }
   const std::string& path() const noexcept { return path_; }

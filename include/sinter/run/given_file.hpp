@@ -1,4 +1,4 @@
-// run/given_file.hpp: files to be read, whatever a path stands for: nothing that waits for ever, nothing without an end.
+// run/given_file.hpp: files to read, for any kind of path: never waits forever, and never reads without an end.
 #pragma once
 
 #include <fcntl.h>
@@ -20,11 +20,11 @@
 
 namespace sinter::engine::run::detail {
 
-/// What the program says instead of $SINTER_PIPE_LIMIT; 0 while it says nothing.
+/// The program's setting in place of $SINTER_PIPE_LIMIT; 0 without one.
 inline std::atomic<std::uint64_t> chosen_pipe_limit{0};
 
-/// Bytes that are read from a pipe at most: $SINTER_PIPE_LIMIT, a number with K, M or G, 0 is no limit; a quarter of the machine's
-/// memory if not set.
+/// The greatest number of bytes read from a pipe: $SINTER_PIPE_LIMIT, a number with K, M or G, where 0 means no limit. The
+/// default is a quarter of the machine's memory.
 inline std::uint64_t pipe_limit() {
   if (const std::uint64_t chosen = chosen_pipe_limit.load(std::memory_order_relaxed)) return chosen;
   const std::string text = environment("SINTER_PIPE_LIMIT");
@@ -38,8 +38,8 @@ inline std::uint64_t pipe_limit() {
                                : std::uint64_t{1} << 30;
 }
 
-/// Opens a file to be read, without waiting for anybody. `pipes`: the user gave the path, which may be a pipe; what a file names is a
-/// regular file. Nothing where that is not so, with the reason in `why`, or errno where it is empty.
+/// Opens a file for reading, without waiting. With `pipes`, the user gave the path, which may be a pipe; a path from a file
+/// must be a regular file. On failure the handle is empty, and `why` has the reason, or errno if `why` is empty.
 inline file_handle open_given(const std::string& path, bool pipes, struct stat& facts, std::string& why) {
   file_handle fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd || ::fstat(fd.get(), &facts) != 0) return file_handle();
@@ -53,14 +53,14 @@ inline file_handle open_given(const std::string& path, bool pipes, struct stat& 
   return file_handle();
 }
 
-/// Adds what an open file gives until it ends, which a mapping cannot hold. Returns what is wrong, or "". A pipe to which nobody
-/// writes is given up after five seconds.
+/// Appends the contents of an open file that cannot be mapped. Returns the error, or "". Gives up on a pipe without a writer
+/// after five seconds.
 template <class Bytes>
 std::string read_stream(int fd, const struct stat& facts, Bytes& all) {
   constexpr std::size_t piece = std::size_t{1} << 16;
   const std::uint64_t limit = pipe_limit();
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-  bool begun = !S_ISFIFO(facts.st_mode);  // an end is one when somebody has written
+  bool begun = !S_ISFIFO(facts.st_mode);  // an end counts only after data
   for (;;) {
     const std::size_t have = all.size();
     try {

@@ -1,4 +1,4 @@
-// run/library.hpp: the shared libraries of the process, by an address in them.
+// run/library.hpp: the shared libraries of the process, by an address inside them.
 #pragma once
 
 #include <dlfcn.h>
@@ -16,21 +16,21 @@
 
 namespace sinter::engine::run {
 
-/// Where the library, or the program, that an address lies in begins; null for memory that is none's.
+/// The start of the library, or the program, that contains an address; null if none does.
 inline const void* library_of(const void* address) {
   Dl_info in{};
   return ::dladdr(address, &in) != 0 ? in.dli_fbase : nullptr;
 }
 
-/// From now on closing the library that the address lies in does not unload it. Nothing happens for the program itself.
+/// Prevents the library of an address from being unloaded when it is closed. No effect on the program itself.
 SINTER_API void keep_loaded(const void* address) {
   Dl_info in{};
   if (!address || ::dladdr(address, &in) == 0 || !in.dli_fname || !*in.dli_fname) return;
-  // One more handle, which nobody closes.
+  // One more handle, which is never closed.
   if (!::dlopen(in.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE)) ::dlerror();
 }
 
-/// The file that the code at an address was loaded from; empty where that is not known.
+/// The file from which the code at an address was loaded; empty if unknown.
 SINTER_API std::string file_of(const void* address) {
   Dl_info in{};
   void* map = nullptr;
@@ -69,8 +69,8 @@ inline std::string build_id_among(const char* at, std::size_t bytes, std::size_t
 
 }  // namespace detail
 
-/// What the linker wrote into the library, or the program, that the code at an address is in, as it is in memory: its GNU build-id.
-/// Empty where it wrote none.
+/// The GNU build-id, from memory, of the library or program that contains the code at an address. Empty if the linker wrote
+/// none.
 SINTER_API std::string build_id_of(const void* address) {
   struct search {
     ElfW(Addr) address;

@@ -1,4 +1,4 @@
-// run/new_file.hpp: how all files of this library come to be: whole under their names, or not at all.
+// run/new_file.hpp: writes files completely, or not at all.
 #pragma once
 
 #include <dirent.h>
@@ -26,10 +26,10 @@
 
 namespace sinter::engine::run::detail {
 
-/// The first letters of names that files have while they are written, where they need one. Nothing else has a name like that.
+/// The prefix of temporary names of files that are being written, where they need one. Other files do not have such names.
 inline constexpr std::string_view temporary_name = ".sinter.tmp.";
 
-/// A temporary name that nobody can foretell: another user, or a process of equal number in another container.
+/// A temporary name that is unpredictable for other users, and for processes with the same number in another container.
 inline std::string random_name() {
   std::uint64_t bits[2] = {};
   if (::getrandom(bits, sizeof bits, 0) != sizeof bits) {
@@ -39,17 +39,17 @@ inline std::string random_name() {
   return std::string(temporary_name) + text::hex(bits[0]) + text::hex(bits[1]);
 }
 
-/// The part of a path behind the folder.
+/// The file name of a path.
 inline std::string name_in_folder(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-/// The folder that a path is in, to name files there.
+/// The folder of a path, to name files there.
 inline file_handle folder_of_path(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
   return file_handle(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
 }
 
-/// What the umask takes away. umask() itself would change it for a moment for all threads. False where nothing tells.
+/// Reads the umask; umask() itself would briefly change it for all threads. False if it is unknown.
 inline bool read_umask(mode_t& mask) {
   char text[4096];
   const file_handle fd(::open("/proc/self/status", O_RDONLY | O_CLOEXEC));
@@ -62,8 +62,8 @@ inline bool read_umask(mode_t& mask) {
   return std::from_chars(all.data(), all.data() + all.size(), mask, 8).ec == std::errc();
 }
 
-/// Removes a file that nobody has locked and that has been as it is for a minute: what a process has left that was killed. Others,
-/// also those of other users and what is no file, stay.
+/// Removes a file that is not locked and has been unchanged for a minute: a leftover of a killed process. Files of other
+/// users, and other kinds of files, stay.
 inline void remove_leftover(int folder, const std::string& name) {
   constexpr std::time_t youth = 60;
   struct stat info {};
@@ -71,7 +71,7 @@ inline void remove_leftover(int folder, const std::string& name) {
   const file_handle fd(::openat(folder, name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 || ::fstat(fd.get(), &info) != 0) return;
   const std::time_t age = std::time(nullptr) - info.st_mtim.tv_sec;
-  // A time that lies ahead of the clock says nothing: the lock does.
+  // A time ahead of the clock is unreliable; the lock decides.
   const bool old = age >= youth || age <= -youth;
   if (old && info.st_uid == ::geteuid() && is_named(folder, name, fd.get())) ::unlinkat(folder, name.c_str(), 0);
 }
@@ -89,7 +89,7 @@ inline void sweep_temporaries(int folder) {
   ::closedir(listing);
 }
 
-/// Does so, for each path of a folder once a minute.
+/// Sweeps the folder of each path once a minute.
 inline void sweep_now_and_then(int folder, const std::string& path) {
   using clock = std::chrono::steady_clock;
   static std::mutex mutex;
@@ -105,13 +105,13 @@ inline void sweep_now_and_then(int folder, const std::string& path) {
   sweep_temporaries(folder);
 }
 
-/// A file that is written before it has its name: without any where the file system has such files, else under a random one that is
-/// made anew, whatever links others put there. It is locked as long as it is open, so that nobody sweeps it. What is there under its
-/// later name stays until then, and when something fails. False members leave the reason in errno.
+/// A file that is written before it gets its name. It has no name if the file system supports that, otherwise a random one,
+/// chosen again if it is taken. It is locked while open, so that it is not swept. The file with its later name stays until
+/// then, and after a failure. False results leave the reason in errno.
 class new_file {
  public:
   new_file() = default;
-  /// In an open folder. `mode` is what the umask takes from.
+  /// In an open folder. The umask is applied to `mode`.
   new_file(file_handle folder, mode_t mode) : folder_(std::move(folder)) {
     if (folder_ && !open_without_name(mode)) open_with_name(mode);
   }
@@ -132,19 +132,19 @@ class new_file {
   explicit operator bool() const noexcept { return static_cast<bool>(file_); }
   int get() const noexcept { return file_.get(); }
   int folder() const noexcept { return folder_.get(); }
-  /// Empty for a file that has none.
+  /// Empty for a file without a name.
   const std::string& temporary() const noexcept { return beside_; }
 
-  /// Who may read and write it, of another file's mode. Not every file system has modes.
+  /// Sets the permissions of another file's mode. Not every file system has modes.
   void set_mode(mode_t mode) { static_cast<void>(::fchmod(file_.get(), mode & 0777)); }
 
-  /// Gives it a name that nothing has. False also where files cannot have a name beside a temporary one.
+  /// Gives the file an unused name. False also if files cannot have a name beside a temporary one.
   bool claim(const std::string& name) {
     if (!beside_.empty()) return ::linkat(folder_.get(), beside_.c_str(), folder_.get(), name.c_str(), 0) == 0;
     return ::linkat(AT_FDCWD, own_path().c_str(), folder_.get(), name.c_str(), AT_SYMLINK_FOLLOW) == 0;
   }
 
-  /// Gives it a name, in place of what has it; more may follow. False also as claim().
+  /// Gives the file a name, and replaces the file with that name; more names may follow. False as in claim().
   bool also(const std::string& name) {
     if (claim(name)) return true;
     if (errno != EEXIST) return false;
@@ -160,14 +160,14 @@ class new_file {
     return false;
   }
 
-  /// Gives it its last name, in place of what has it. `durable`: it is on the disk then.
+  /// Gives the file its last name, and replaces the file with that name. With `durable`, it is then on the disk.
   bool finish(const std::string& name, bool durable = false) {
     if (durable && ::fsync(file_.get()) != 0) return false;
     if (beside_.empty()) {
       if (also(name)) return !durable || sync_folder(folder_.get());
       if (!copy_with_name() || (durable && ::fsync(file_.get()) != 0)) return false;
     }
-    // What a file system over a network could not write it tells when a descriptor is closed.
+    // A network file system reports failed writes when a descriptor is closed.
     file_handle copy(::fcntl(file_.get(), F_DUPFD_CLOEXEC, 0));
     if (copy && !copy.close()) return false;
     if (::renameat(folder_.get(), beside_.c_str(), folder_.get(), name.c_str()) != 0) return false;
@@ -178,7 +178,7 @@ class new_file {
   /// Makes the names in a folder durable.
   static bool sync_folder(int folder) {
     const file_handle readable(::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    // Some file systems have no folders to be synchronised.
+    // Some file systems cannot synchronise folders.
     return !readable || ::fsync(readable.get()) == 0 || errno == EINVAL || errno == ENOTSUP;
   }
 
@@ -187,7 +187,7 @@ class new_file {
 
   bool open_without_name(mode_t mode) {
     file_ = file_handle(::openat(folder_.get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, mode));
-    // It gets its name by way of /proc.
+    // The file gets its name through /proc.
     const bool good = file_ && ::access(own_path().c_str(), F_OK) == 0 && keeps_umask(mode);
     if (good) ::flock(file_.get(), LOCK_EX | LOCK_NB);
     else file_ = file_handle();
@@ -204,7 +204,7 @@ class new_file {
   }
 
   void open_with_name(mode_t mode) {
-    // Where clocks are wrong another process may sweep between the calls: it is made anew until it is held.
+    // With wrong clocks another process may sweep between the calls, so it is made again until it is locked.
     for (int attempt = 0; attempt < 256; ++attempt) {
       const std::string name = random_name();
       file_handle fd(::openat(folder_.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
@@ -212,7 +212,7 @@ class new_file {
       if (!fd) return;
       const bool locked = ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
       if (!locked && errno == EWOULDBLOCK) continue;
-      // Where locks do not work, nobody removes it either.
+      // Where locks do not work, no process removes it.
       if (locked && !is_named(folder_.get(), name, fd.get())) continue;
       beside_ = name;
       file_ = std::move(fd);
@@ -220,7 +220,7 @@ class new_file {
     }
   }
 
-  /// A copy with a name of a file that has none and may not get one: links can be forbidden.
+  /// Copies a file without a name, which may not get one because links are forbidden, to a file with a name.
   bool copy_with_name() {
     const file_handle whole = std::move(file_);
     struct stat info {};
@@ -241,7 +241,7 @@ class new_file {
   std::string beside_;
 };
 
-/// `bytes` in place of the file at `path`, whose mode stays. False, with errno, when they cannot be written.
+/// Writes `bytes` in place of the file at `path`, and keeps its mode. False, with errno, on failure.
 inline bool replace_file(const std::string& path, std::string_view bytes, bool durable = false) {
   const std::string name = name_in_folder(path);
   new_file file(folder_of_path(path), 0666);

@@ -1,4 +1,4 @@
-// run/progress.hpp: the line on a terminal that tells how far a compilation is which takes more than a second.
+// run/progress.hpp: the terminal line that shows the progress of compilations longer than a second.
 #pragma once
 
 #include <signal.h>
@@ -22,7 +22,7 @@
 
 namespace sinter::engine::run {
 
-/// A compilation that this thread waits for. The first of a process that are at work has the line; it goes away at the end.
+/// A compilation that this thread waits for. The first active one in a process owns the line, which is removed at the end.
 class progress {
  public:
   /// Shows nothing unless it is wanted, stderr is a terminal, and $SINTER_PROGRESS is not 0.
@@ -45,7 +45,7 @@ class progress {
     busy() = false;
   }
 
-  /// What this thread waits for, or null.
+  /// The compilation that this thread waits for, or null.
   static progress* current() { return here(); }
 
   void expect(std::size_t kernels) {
@@ -76,10 +76,10 @@ class progress {
     return b;
   }
 
-  /// What fails shows nothing.
+  /// A failure shows no line.
   SINTER_COLD void begin(const std::string& name) noexcept {
     sigset_t all, mask;
-    sigfillset(&all);  // signals are the program's
+    sigfillset(&all);  // signals belong to the program
     pthread_sigmask(SIG_SETMASK, &all, &mask);
     try {
       name_ = logs::printable(name);
@@ -89,7 +89,7 @@ class progress {
     }
     pthread_sigmask(SIG_SETMASK, &mask, nullptr);
   }
-  /// Whether the terminal is another job's now. One that controls no job is nobody's.
+  /// Whether another job owns the terminal. A terminal without jobs has no owner.
   static bool in_background() {
     const pid_t group = ::tcgetpgrp(2);
     return group > 0 && group != ::getpgrp();

@@ -1,4 +1,4 @@
-// run/trace_file.hpp: SINTER_TRACE: pages about what was compiled, and trace.json of the calls, for chrome://tracing.
+// run/trace_file.hpp: SINTER_TRACE: pages about compilations, and trace.json with the calls, for chrome://tracing.
 #pragma once
 
 #include <sys/stat.h>
@@ -25,15 +25,15 @@ namespace sinter::engine::run {
 
 namespace detail {
 
-/// 0: not asked yet, 1: off, 2: on.
+/// 0: unknown, 1: off, 2: on.
 inline std::atomic<signed char> trace_state{0};
 
-/// Reads SINTER_TRACE, once a process.
+/// Reads SINTER_TRACE, once per process.
 SINTER_API bool trace_wanted();
 
 }  // namespace detail
 
-/// True when SINTER_TRACE names a folder. One relaxed load where it does not.
+/// True if SINTER_TRACE names a folder. Costs one relaxed load if not.
 inline bool is_traced() {
   const auto state = detail::trace_state.load(std::memory_order_relaxed);
   return state != 1 && (state == 2 || detail::trace_wanted());
@@ -42,11 +42,11 @@ inline bool is_traced() {
 /// The folder; made on first use.
 SINTER_API const std::string& trace_folder();
 
-/// Notes that `what` ran on this thread. The first 200,000 of a process are kept, and written when it ends.
+/// Notes that `what` ran on this thread. The first 200,000 notes of a process are kept, and written at its end.
 SINTER_API void note_span(const char* category, const std::string& what, std::chrono::steady_clock::time_point from,
                           std::chrono::steady_clock::time_point to);
 
-/// Notes its own life.
+/// Notes its own lifetime.
 class noted_span {
  public:
   noted_span(const char* category, const std::string& what, bool noted = is_traced())
@@ -76,14 +76,15 @@ namespace sinter::engine::run {
 
 namespace detail {
 
-/// `text` in place of a regular file at `path`, or where there is nothing. False, with errno, when it cannot be written.
+/// Writes `text` in place of a regular file at `path`, or as a new file. False, with errno, on failure.
 SINTER_API bool replace_trace(const std::string& path, const std::string& text) {
   struct stat there {};
   if (::lstat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) return errno = EEXIST, false;
   return replace_file(path, text);
 }
 
-/// `text` as a file of the first path of next() that nothing has: a process of equal number, in another container, may write there.
+/// Writes `text` as a file with the first unused path of next(): a process of equal number, in another container, may write
+/// there.
 template <class F>
 bool add_file(const std::string& text, F&& next) {
   std::string path = next();
@@ -92,7 +93,7 @@ bool add_file(const std::string& text, F&& next) {
   for (;; path = next()) {
     const std::string name = name_in_folder(path);
     if (file.claim(name)) return true;
-    // Where files have one name each it takes the place of what has it.
+    // If files can have only one name, it replaces the file with that name.
     if (errno != EEXIST) return file.finish(name);
   }
 }
@@ -141,7 +142,7 @@ class trace_log {
     out += '"';
     for (const char c : s) {
       if (c == '"' || c == '\\') out += '\\';
-      // Names that people chose may be in any encoding; JSON is UTF-8.
+      // Names chosen by users may have any encoding; JSON is UTF-8.
       out += static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e ? '?' : c;
     }
     out += '"';
@@ -155,7 +156,7 @@ class trace_log {
     for (std::size_t i = 0; i < spans_.size(); ++i) {
       const span& s = spans_[i];
       char numbers[160];
-      // Integers: no locale has a say.
+      // Integers, which do not depend on the locale.
       const auto from = static_cast<long long>(s.start * 1e3), length = static_cast<long long>(s.length * 1e3);
       std::snprintf(numbers, sizeof numbers,
                     "\",\"ph\":\"X\",\"ts\":%lld.%03lld,\"dur\":%lld.%03lld,\"pid\":%s,\"tid\":%d}", from / 1000,
@@ -194,8 +195,7 @@ SINTER_API void note_span(const char* category, const std::string& what, std::ch
   detail::trace_log::instance().add(category, what, from, to);
 }
 
-/// Writes a page to the folder; `name` is that of a file. One that cannot be written is a warning: it is not what the
-/// program is for.
+/// Writes a page to the folder; `name` is the file's. A failure is only a warning, because pages are not the program's purpose.
 SINTER_API void write_page(const std::string& name, const std::string& html) {
   static std::atomic<int> serial{0};
   std::string path;

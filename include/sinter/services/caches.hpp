@@ -1,4 +1,4 @@
-// services/caches.hpp: what front/ may ask of the caches of compiled kernels.
+// services/caches.hpp: the caches of compiled kernels, for front/.
 #pragma once
 
 #include <string>
@@ -34,7 +34,7 @@ SINTER_API cache_contents cache_info(const std::string& folder) {
 }
 
 SINTER_API compile_counts compile_progress() {
-  const std::size_t made = run::progress::all_made();  // first, so that it is not the larger one
+  const std::size_t made = run::progress::all_made();  // read first, so that it does not exceed the other count
   return {run::progress::all_wanted(), made};
 }
 

@@ -82,7 +82,7 @@ inline device device_of_environment() {
   return where;
 }
 
-/// A device as one word, so that it can be read while another thread sets it; -1 while nobody has.
+/// A device as one word, so that it can be read while another thread sets it; -1 if unset.
 inline std::atomic<int>& chosen_device() {
   static std::atomic<int> chosen{-1};
   return chosen;

@@ -1,4 +1,4 @@
-// services/libraries.hpp: which library of the process an address lies in, and keeping that one.
+// services/libraries.hpp: the library of the process that contains an address, and keeping it loaded.
 #pragma once
 
 #include "../engine/engine.hpp"

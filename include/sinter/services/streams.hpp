@@ -1,4 +1,4 @@
-// services/streams.hpp: the engine's streams and events, which are a GPU's.
+// services/streams.hpp: the engine's streams and events, which belong to GPUs.
 #pragma once
 
 #include "../base/callback.hpp"

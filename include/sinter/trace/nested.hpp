@@ -1,4 +1,4 @@
-// trace/nested.hpp: traces within a trace: what a branch or a loop's body reads of the trace around it becomes operands.
+// trace/nested.hpp: traces within a trace: values of the outer trace that a branch or a loop's body reads become operands.
 #pragma once
 
 #include <utility>
@@ -11,7 +11,7 @@ namespace sinter::engine {
 
 namespace detail {
 
-/// The input that stands for a node of the trace around.
+/// The input that stands for a node of the outer trace.
 inline ir::node_id stand_in(tracer& t, ir::node_id around, location where) {
   const ir::node& n = t.outer->graph[around];
   if (n.code == ir::op::constant) return ir::push_constant_like(t.graph, n, n.extents);
@@ -26,7 +26,7 @@ inline ir::node_id stand_in(tracer& t, ir::node_id around, location where) {
 inline void share_imports(tracer& a, tracer& b, location where) {
   for (std::size_t k = 0; k < a.imported.size(); ++k) stand_in(b, a.imported[k], where);
   for (std::size_t k = 0; k < b.imported.size(); ++k) stand_in(a, b.imported[k], where);
-  // b's are in its own order; a's order is the one that counts.
+  // b's imports are in its own order; a's order counts.
   series<ir::node_id> inputs(b.graph.inputs);
   const std::size_t first = inputs.size() - b.imported.size();
   for (std::size_t k = 0; k < a.imported.size(); ++k)

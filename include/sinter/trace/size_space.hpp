@@ -1,4 +1,4 @@
-// trace/size_space.hpp: the open sizes of one trace: arithmetic on them, and what becomes of the questions that a function asks.
+// trace/size_space.hpp: the open sizes of one trace: arithmetic on them, and the answers to a function's questions about them.
 #pragma once
 
 #include <algorithm>
@@ -37,13 +37,13 @@ inline series<ir::dim> open_strides(const size_layout& l, std::size_t tensor) {
   return out;
 }
 
-/// Thrown out of a traced function that asked more of its sizes than the trace had left open.
+/// Thrown out of a traced function that needs narrower sizes than the trace left open.
 struct retrace {
   size_layout layout;
 };
 
-/// The sizes of one trace. A question that needs narrower ones ends the trace with a retrace; of a function that has read
-/// values, which cannot run again, the graphs so far are narrowed where they are.
+/// The sizes of one trace. A question that needs narrower sizes ends the trace with a retrace. A function that has read
+/// values cannot run again; its graphs so far are then narrowed in place.
 class size_space final : public ir::open_sizes {
  public:
   explicit size_space(size_layout layout) : layout_(std::move(layout)), serial_(next_serial()) {
@@ -54,18 +54,17 @@ class size_space final : public ir::open_sizes {
   }
 
   const size_layout& layout() const { return layout_; }
-  /// What a retrace would have asked for, when one was thrown; the traced function may have caught it.
+  /// The layout of a retrace that was thrown; the traced function may have caught it.
   const std::optional<size_layout>& wanted() const { return wanted_; }
 
-  /// The trace goes on, whatever it asks: its answers hold for this call, and what the graphs need of them is put into
-  /// these.
+  /// The trace continues after any question: its answers hold for this call, and narrow the graphs where they need it.
   void stay() { stays_ = true; }
-  /// What becomes of the graphs of this trace.
+  /// Narrows the graphs of this trace, too.
   void watch(const std::shared_ptr<tracer>& t) {
     erase_if(traces_, [](const auto& x) { return x.expired(); });
     traces_.push_back(t);
   }
-  /// d without the symbols that were narrowed meanwhile.
+  /// d with the narrowed symbols replaced.
   ir::dim resolved(ir::dim d) const {
     for (const auto& [k, value] : replaced_) d = substituted(d, k, value);
     return d;
@@ -85,7 +84,7 @@ class size_space final : public ir::open_sizes {
   }
   ir::dim behind(dim d) const { return d.is_symbolic() ? entry_of(d).value : ir::dim(d.bits); }
 
-  /// What it is in the call that is traced.
+  /// The size in the traced call.
   std::int64_t present(dim d) const override { return behind(d).evaluate(hints_); }
 
   dim combine(sinter::detail::size_op what, dim a, dim b) override {
@@ -102,7 +101,7 @@ class size_space final : public ir::open_sizes {
       default:
         break;
     }
-    if (x.is_number() && y.is_number() && !y.is(0))  // marks of what has been narrowed
+    if (x.is_number() && y.is_number() && !y.is(0))  // marks of narrowed sizes
       return what == div ? dim(*x.number() / *y.number()) : dim(*x.number() % *y.number());
     if (const auto exact = x.divided_by(y)) return what == div ? in_front(*exact, where) : dim(0);
     if (y.evaluate(hints_) == 0) {
@@ -110,7 +109,7 @@ class size_space final : public ir::open_sizes {
       fix_all(y, where, "a divisor that is 0");
       sinter::detail::fail_zero_divisor(x.evaluate(hints_));
     }
-    // Quotients of sizes are rounded down, those of C++ towards 0.
+    // Quotients of sizes round down; quotients in C++ round towards 0.
     const bool from_below = is_positive(x * ir::dim(-1), where), by_positive = is_positive(y, where);
     if (behind(a) != x || behind(b) != y) return combine(what, a, b);
     if (!by_positive || from_below) {
@@ -141,7 +140,7 @@ class size_space final : public ir::open_sizes {
   }
   ir::dim unified(const ir::dim& given) const override {
     ir::dim d = given;
-    for (const auto& [from, to] : equal_)  // in order: what an earlier one puts in may be replaced by a later one
+    for (const auto& [from, to] : equal_)  // in order: a later entry may replace part of an earlier replacement
       if (from == d) d = to;
     return d;
   }
@@ -149,7 +148,7 @@ class size_space final : public ir::open_sizes {
   std::int64_t fix(dim a) override {
     const Entry e = entry_of(a);
     const std::int64_t now = e.value.evaluate(hints_);
-    // Of a remainder or a quotient the number is a guard, and the sizes stay open.
+    // For a remainder or a quotient the number becomes a guard, and the sizes stay open.
     if (!solved(e.value - ir::dim(now)) && agree(e.value, now, e.where)) return now;
     fix_all(e.value, e.where, "converted to an integer");
     return now;
@@ -174,7 +173,7 @@ class size_space final : public ir::open_sizes {
     return changed;
   }
 
-  /// Gives up all symbols: the trace repeats with numbers, or goes on with them. Returns when there are none.
+  /// Gives up all symbols: the trace repeats with numbers, or continues with them. Returns if there are none.
   void fix_everything(const std::string& why, location where) {
     where = sinter::detail::kept(where);
     if (stays_) return static_cast<void>(fix_in_place(why, where));
@@ -189,9 +188,9 @@ class size_space final : public ir::open_sizes {
     ir::dim value;
     location where;
   };
-  /// How often a size is narrowed before it is fixed: a loop that counts up to it would narrow it once a turn.
+  /// The number of times that a size is narrowed before it is fixed. A loop that counts up to it would narrow it in each turn.
   static constexpr int most_narrowings = 6;
-  /// The largest divisor that x / c * c == x is understood for.
+  /// The largest divisor for which x / c * c == x is understood.
   static constexpr std::int64_t most_divisor = 64;
 
   static std::int64_t next_serial() {
@@ -224,8 +223,8 @@ class size_space final : public ir::open_sizes {
     return any;
   }
 
-  /// Symbol k is `symbol` from now on, in every graph of the trace and in the extents that the function holds. A symbol's
-  /// meaning never changes: what was not found here is still right, and resolved where it is met.
+  /// Replaces symbol k by `symbol` in every graph of the trace, and in the extents that the function holds. A symbol's
+  /// meaning never changes, so remaining uses are still right, and are resolved when they are met.
   void settle(std::size_t k, const ir::dim& symbol, const std::string& why, location where) {
     const auto index = static_cast<int>(k);
     open_size& s = layout_.sizes[k];
@@ -256,7 +255,7 @@ class size_space final : public ir::open_sizes {
     return true;
   }
 
-  /// Every size that `d` depends on is a number from now on; returns when there is none.
+  /// Fixes every size that `d` depends on; returns if there is none.
   void fix_all(const ir::dim& d, location where, const std::string& why) {
     if (d.is_number()) return;
     if (stays_) {
@@ -276,7 +275,7 @@ class size_space final : public ir::open_sizes {
     again(std::move(next));
   }
 
-  /// Extent k = factor·s + offset for another factor and offset from now on.
+  /// Sets extent k to factor·s + offset with another factor and offset.
   void narrow(std::size_t k, std::int64_t factor, std::int64_t offset, location where, const char* why) {
     size_layout next = layout_;
     open_size& s = next.sizes[k];
@@ -303,7 +302,7 @@ class size_space final : public ir::open_sizes {
     again(std::move(next));
   }
 
-  /// By the bounds of symbols, and by what quotients are of.
+  /// The range of d by the bounds of symbols, and by the dividends of quotients.
   ir::size_range range_of(const ir::dim& d) const {
     const ir::size_range r = ir::range_of(d, most_);
     return {std::max(r.least, d.lower_bound()), std::min(r.most, d.upper_bound())};
@@ -328,7 +327,7 @@ class size_space final : public ir::open_sizes {
   }
 
   bool take(size_guard g) {
-    if (stays_) return g.holds;  // of this call, which is all that it is for
+    if (stays_) return g.holds;  // for this call only
     for (const size_guard& known : layout_.guards)
       if (known.positive == g.positive &&
           (known.value == g.value || (!g.positive && known.value + g.value == ir::dim(0))))
@@ -337,8 +336,8 @@ class size_space final : public ir::open_sizes {
     return g.holds;
   }
 
-  /// Where d > 0 is a lower bound of one size, the trace repeats with that size counted from the bound: then it is known
-  /// wherever it matters.
+  /// If d > 0 is a lower bound of one size, the trace repeats with that size counted from the bound. The relation is then
+  /// known everywhere.
   void narrow_to_positive(const ir::dim& d, location where) {
     for (std::size_t k = 0; k < layout_.sizes.size(); ++k) {
       const auto form = linear_in(d, static_cast<int>(k));
@@ -350,7 +349,7 @@ class size_space final : public ir::open_sizes {
     }
   }
 
-  /// A symbol, and what it is where d = 0.
+  /// A symbol, and its value if d = 0.
   struct solution {
     std::size_t symbol;
     ir::dim value;
@@ -364,7 +363,7 @@ class size_space final : public ir::open_sizes {
     return std::nullopt;
   }
 
-  /// From now on d = 0 for all calls.
+  /// Makes d = 0 hold for all calls.
   void make_zero(const ir::dim& d, location where) {
     if (const auto found = solved(d)) {
       const std::size_t k = found->symbol;
@@ -383,7 +382,7 @@ class size_space final : public ir::open_sizes {
         if (other.derived) other.value = substituted(other.value, static_cast<int>(k), found->value);
       again(std::move(next));
     }
-    // x / c * c == x: what holds for all that leave the same remainder by c.
+    // x / c * c == x: true for all sizes with the same remainder modulo c.
     for (std::size_t k = 0; k < layout_.sizes.size(); ++k) {
       const ir::dim symbol = ir::dim::symbol(static_cast<int>(k));
       for (std::int64_t c = 2; c <= most_divisor && depends_on(d, static_cast<int>(k)); ++c) {
@@ -394,7 +393,7 @@ class size_space final : public ir::open_sizes {
         return narrow(k, s.factor * c, s.offset + s.factor * offset, where, "divisible");
       }
     }
-    // A guard: no size follows from it.
+    // A guard that does not determine a size.
     take({d, false, true, where});
   }
 
@@ -404,12 +403,12 @@ class size_space final : public ir::open_sizes {
   series<Entry> values_;
   std::optional<size_layout> wanted_;
   bool stays_ = false;
-  series<std::pair<ir::dim, ir::dim>> equal_;  ///< found so, and not identical: what the first stands for
+  series<std::pair<ir::dim, ir::dim>> equal_;  ///< sizes found equal, not identical; the second replaces the first
   struct replacement {
     int symbol;
     ir::dim value;
   };
-  series<replacement> replaced_;  ///< in order, so that what one of them puts in is replaced by a later one
+  series<replacement> replaced_;  ///< in order: a later entry may replace part of an earlier replacement
   series<std::weak_ptr<tracer>> traces_;
 };
 

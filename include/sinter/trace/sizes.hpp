@@ -1,4 +1,4 @@
-// trace/sizes.hpp: which extents a trace keeps open: marks, the policy of one function, and repeated traces.
+// trace/sizes.hpp: the extents that a trace keeps open: marks, the policy of one function, and repeated traces.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace sinter::engine {
 
 namespace detail {
 
-/// What axis_mark says of axes: per axis, one after another.
+/// The marks of axes by axis_mark, one axis after another.
 struct mark {
   int axis = 0;
   bool dynamic = false;
@@ -26,7 +26,7 @@ struct mark {
   bool operator==(const mark&) const = default;
 };
 
-/// All combinations of marks of this process; a tensor carries the number of one.
+/// All combinations of marks in this process; a tensor carries the number of a combination.
 class mark_table {
  public:
   static mark_table& one() {
@@ -56,11 +56,11 @@ class mark_table {
   series<series<mark>> known_{1};
 };
 
-/// The axes from the slowest to the fastest when elements lie without gaps; nothing otherwise.
+/// The axes from the slowest to the fastest if elements lie without gaps; otherwise empty.
 inline series<int> dense_order(const argument& x) {
   series<int> order;
   for (int a = 0; a < x.rank; ++a) order.push_back(a);
-  // Where an axis of one element lies is nobody's concern.
+  // The stride of an axis with one element is irrelevant.
   series<int> wide;
   for (int a : order)
     if (x.extents[a] != 1) wide.push_back(a);
@@ -80,7 +80,7 @@ inline series<int> dense_order(const argument& x) {
 
 inline size_space* space_of(const tracer& t) { return static_cast<size_space*>(t.sizes.get()); }
 
-/// The largest step that all extents seen are multiples of, at least twice: vector accesses of a GPU count on it.
+/// The largest step that divides all extents so far, at least 2; vector accesses of a GPU rely on it.
 inline std::int64_t common_step(std::int64_t divisor, std::int64_t number) {
   for (std::int64_t step : {16, 8, 4, 2})
     if (divisor % step == 0 && number / step >= 2) return step;
@@ -101,7 +101,7 @@ inline void lay_out(size_layout& l, const call& c) {
   }
 }
 
-/// Adds a tensor whose extents follow from the sizes that the layout has.
+/// Adds a tensor whose extents are determined by the layout's sizes.
 inline void lay_out_next(size_layout& l, const argument& x, const ir::shape& extents) {
   tensor_layout t;
   t.rank = x.rank;
@@ -143,7 +143,7 @@ SINTER_API bool uses(const ir::graph& g, int symbol) {
   return false;
 }
 
-/// Keeps one extent open, under the symbol of equal ones.
+/// Keeps one extent open, under the symbol of equal extents.
 inline void open_axis(size_layout& l, fact_of f, std::size_t axis, std::int64_t step, const mark& m) {
   open_size wanted;
   wanted.number = l.extents[axis];
@@ -319,7 +319,7 @@ SINTER_API size_layout laid_out_for(const call& c, size_layout of) {
 
 namespace detail {
 
-/// What a layout has come to, in words.
+/// The narrowed sizes of a layout, in words.
 inline series<narrowed_size> narrowed_sizes(const size_layout& l) {
   series<narrowed_size> out;
   for (const open_size& s : l.sizes) {
@@ -373,7 +373,7 @@ SINTER_API traced trace_sizes(const call& c, const tracing& t, size_layout layou
       again = r.layout;
     } catch (const user_error& problem) {
       if (!open || read) throw;
-      // Either it is the caller's mistake, and the trace with numbers says so, or sizes alone could not answer.
+      // Either it is the caller's mistake, which the trace with numbers reports, or sizes alone could not decide.
       logs::to("guards", [&] { return std::string("every size is fixed: ") + problem.what(); });
       again = layout;
       for (open_size& s : again->sizes) {

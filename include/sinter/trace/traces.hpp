@@ -1,4 +1,4 @@
-// trace/traces.hpp: tracers as they are made and entered; their segments' inputs.
+// trace/traces.hpp: makes and enters tracers, and the inputs of their segments.
 #pragma once
 
 #include <algorithm>
@@ -64,7 +64,7 @@ SINTER_API std::shared_ptr<tracer> make_tracer(const trace_target& to) {
 SINTER_API live_scope::~live_scope() {
   t_.call.reset();
   t_.request.on_read = nullptr;
-  // Of a trace that has failed nothing is left but what may hold the trace itself: rules that captured its values.
+  // A failed trace drops its graph, whose rules may have captured the trace's values and so keep it alive.
   if (std::uncaught_exceptions() > 0 && t_.graph.outputs.empty() && t_.graph.effects.empty())
     const ir::graph dropped = std::exchange(t_.graph, {});
 }

@@ -1,4 +1,4 @@
-// windows/conv.hpp: convolutions and their transposes as products over windows: nothing as large as all windows comes to be.
+// windows/conv.hpp: convolutions and their transposes as products over windows; the windows are never all in memory.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace detail::windows {
 
 using op_shapes::axis_list;
 
-/// Which windows of an operand are read: the result's axes, where they start, and a row of factors for each axis of the operand.
+/// The windows of an operand: the result's axes, their start, and a row of factors for each axis of the operand.
 struct view_of_windows {
   dims extents, starts;
   std::vector<std::int64_t> factors;
@@ -20,7 +20,7 @@ struct view_of_windows {
   explicit view_of_windows(int operand_rank) : starts(operand_rank) {
     for (int d = 0; d < operand_rank; ++d) starts[d] = 0;
   }
-  /// One more axis of the result, that `axis` of the operand follows by `factor`; -1: none does.
+  /// Adds an axis of the result, along which `axis` of the operand advances by `factor`; -1 for no axis.
   void push(int axis, dim extent, std::int64_t factor = 1) {
     steps_.push_back({axis, factor});
     extents.push(extent);
@@ -34,7 +34,7 @@ struct view_of_windows {
     done();
     return views::window(x, extents, starts, factors, at);
   }
-  /// The transpose, of what has the axes of windows of an operand of extents `to`.
+  /// The transpose, for a y with the axes of the windows of an operand with extents `to`.
   handle back(const handle& y, const dims& to, location at) {
     done();
     return views::unwindow(y, to, starts, factors, at);
@@ -62,7 +62,7 @@ inline dims zeros_of(int rank) {
   return d;
 }
 
-/// A product in the dtype that autocast asks for: operands are rounded before windows of them are read.
+/// A product in autocast's dtype: operands are rounded before their windows are read.
 template <class T>
 struct rounded_product {
   bool lowered = std::is_same_v<T, float> && product_dtype != dtype::f32;
@@ -83,10 +83,10 @@ struct rounded_product {
   }
 };
 
-/// How many elements of patches are gathered at a time outside of traces.
+/// The number of patch elements that are gathered at a time outside of traces.
 inline constexpr std::int64_t patch_elements = 1 << 20;
 
-/// An image (n, s…, c) and weights (k…, i, o) of one group; (n, out…, o). Padded already, or not at all.
+/// An image (n, s…, c) and weights (k…, i, o) of one group give (n, out…, o). The image is padded already, or needs no padding.
 template <class T>
 handle product_of_windows(const rounded_product<T>& product, const handle& x, const handle& w, const conv_plan& p,
                           location at) {
@@ -137,7 +137,7 @@ inline handle padded_image(const handle& x, const conv_plan& p, location at) {
   return padded_with_zeros(x, low, high, at);
 }
 
-/// As padded_image, of an image whose channels come before its places in memory, as do those of the result: rows stay rows.
+/// Like padded_image, for an image whose channels come before its places in memory, as in the result: rows stay rows.
 inline handle padded_planes(const handle& x, const conv_plan& p, location at) {
   const int s = p.spatial;
   dims low = zeros_of(x.extents.rank), high = low;
@@ -154,7 +154,7 @@ inline handle padded_planes(const handle& x, const conv_plan& p, location at) {
   return views::permute(padded_with_zeros(views::permute(x, front, at), low, high, at), back, at);
 }
 
-/// Of an image (n, s…, c).
+/// Whether the windows over an image (n, s…, c) are single elements.
 inline bool is_1x1(const dims& image, const conv_plan& p) {
   bool one = true;
   for (int a = 0; a < p.spatial; ++a) {
@@ -165,7 +165,7 @@ inline bool is_1x1(const dims& image, const conv_plan& p) {
   return one;
 }
 
-/// Weights (k…, i, o) and windows less what meets padding alone: of far dilations little is left on a small image.
+/// Drops the taps of weights (k…, i, o) and windows that meet padding only: with a large dilation, few taps meet a small image.
 inline conv_plan meeting(handle& w, const dims& image, const conv_plan& whole, location at) {
   conv_plan p = whole;
   for (int a = 0; a < p.spatial; ++a) {
@@ -180,7 +180,7 @@ inline conv_plan meeting(handle& w, const dims& image, const conv_plan& whole, l
   return p;
 }
 
-/// Groups with one input each: sums of products in one loop, of an image (n, s…, g) with weights (k…, 1, g·m).
+/// Groups with one input each: sums of products in one loop, for an image (n, s…, g) and weights (k…, 1, g·m).
 template <class T, int S>
 handle depthwise(const handle& image, const handle& weights, const conv_plan& p, bool channels_first, location at) {
   constexpr int rank = 2 * S + 3;
@@ -215,7 +215,7 @@ handle depthwise(const handle& image, const handle& weights, const conv_plan& p,
   return product.result(summed(static_cast<T*>(nullptr)), at);
 }
 
-/// An image (n, s…, c) and weights (k…, i, o) to (n, out…, o).
+/// Convolves an image (n, s…, c) with weights (k…, i, o) to (n, out…, o).
 template <class T, int S>
 handle convolved(const handle& image, handle weights, const conv_plan& whole, bool channels_first, location at) {
   const rounded_product<T> product;
@@ -226,7 +226,7 @@ handle convolved(const handle& image, handle weights, const conv_plan& whole, bo
   if (p.groups == 1 && is_1x1(image.extents, p)) {
     const handle matrix = views::reshape(w, dims{inputs, outputs}, at);
     if (!channels_first) return product.result(product.dot(x, matrix, 0, 1, at), at);
-    // (o, c) times (c, n, s…), whose rows lie as the image's do.
+    // (o, c) times (c, n, s…), whose rows lie as the image's rows do.
     axis_list order;
     order.at[order.count++] = S + 1;
     for (int d = 0; d <= S; ++d) order.at[order.count++] = d;
@@ -238,7 +238,7 @@ handle convolved(const handle& image, handle weights, const conv_plan& whole, bo
   const handle around = padded_image(x, p, at);
   if (p.groups == 1) return product.result(product_of_windows<T>(product, around, w, p, at), at);
   if (!tracing()) {
-    // Group by group: what is gathered of one is as bounded as that of all.
+    // Group by group, so that gathered patches of one group have the same bound as those of all.
     std::vector<handle> parts;
     const dim each = outputs / dim(p.groups);
     for (std::int64_t g = 0; g < p.groups; ++g)
@@ -247,7 +247,7 @@ handle convolved(const handle& image, handle weights, const conv_plan& whole, bo
     return product.result(views::concat(parts, S + 1, at), at);
   }
   const dim groups = p.groups, each = outputs / groups;
-  view_of_windows v(S + 3);  // of (n, s…, g, i)
+  view_of_windows v(S + 3);  // windows of (n, s…, g, i)
   v.push(S + 1, groups);
   v.push(0, x.extents[0]);
   for (int a = 0; a < S; ++a) v.push(1 + a, p.along[a].count, p.along[a].step);
@@ -274,7 +274,8 @@ handle convolved(const handle& image, handle weights, const conv_plan& whole, bo
   return product.result(views::reshape(views::permute(y, last, at), extents, at), at);
 }
 
-/// An image (n, s…, i) and weights (i, k…, o) of one group to (n, full…, o), outside of traces: a few rows of the image at a time.
+/// Outside of traces, a few rows of the image at a time: an image (n, s…, i) and weights (i, k…, o) of one group give
+/// (n, full…, o).
 template <class T>
 handle eager_transposed(const rounded_product<T>& product, const handle& x, const handle& w, const conv_plan& p,
                         const dims& full, location at) {
@@ -317,7 +318,7 @@ handle eager_transposed(const rounded_product<T>& product, const handle& x, cons
   }
 }
 
-/// The sums of all that the windows of (n, full…, o) receive: an image (n, s…, g·i), weights (g·i, k…, o).
+/// The sums of all contributions to the windows of (n, full…, o), from an image (n, s…, g·i) and weights (g·i, k…, o).
 template <class T, int S>
 handle transposed_sums(const handle& image, const handle& weights, const conv_plan& p, location at) {
   const rounded_product<T> product;
@@ -335,7 +336,7 @@ handle transposed_sums(const handle& image, const handle& weights, const conv_pl
                                           views::slice_axis(w, 0, {g * inputs, inputs, 1}, at), p, one, at));
     return product.result(p.groups == 1 ? parts[0] : views::concat(parts, S + 1, at), at);
   }
-  view_of_windows v(S + 3);  // of (n, full…, g, o)
+  view_of_windows v(S + 3);  // windows of (n, full…, g, o)
   const bool together = p.groups > 1;
   if (together) v.push(S + 1, groups);
   v.push(0, x.extents[0]);
@@ -377,7 +378,7 @@ axis_list axes_of(int first, const int (&middle)[3], int last) {
   return l;
 }
 
-/// Where each axis of the result is in (n, out…, o).
+/// The position in (n, out…, o) of each axis of the result.
 template <int S>
 axis_list result_order(const layout& l) {
   axis_list order;
@@ -388,7 +389,7 @@ axis_list result_order(const layout& l) {
   return order;
 }
 
-/// All that a launch on a GPU follows from, besides its operands.
+/// All facts that a launch on a GPU depends on, besides its operands.
 inline std::vector<std::int64_t> facts_of(const conv_plan& p, const dims& result) {
   std::vector<std::int64_t> facts{p.groups, static_cast<std::int64_t>(product_dtype)};
   for (const auto& v : p.along)
@@ -427,7 +428,7 @@ handle conv_transpose_of(const handle& x, const handle& w, const conv_plan& p, c
   constexpr int s = L.spatial;
   handle y = transposed_sums<T, s>(views::permute(x, axes_of<s>(L.n, L.s, L.c), at),
                                    views::permute(w, axes_of<s>(L.i, L.k, L.o), at), p, at);
-  // The padding is cut off, the output padding is zeros, or what the windows of the last places leave over.
+  // Padding is cut off. Output padding is zeros, or the elements that the last windows leave over.
   dims high = zeros_of(s + 2);
   for (int a = 0; a < s; ++a) {
     const dim past = o.padding[a] + p.result.shape[L.to_s[a]] - y.extents[1 + a];
@@ -438,7 +439,7 @@ handle conv_transpose_of(const handle& x, const handle& w, const conv_plan& p, c
   return views::permute(y, result_order<s>(L), at);
 }
 
-/// The compile-time errors of a convolution's operands; false after one.
+/// Returns false after a compile-time error about a convolution's operands.
 template <layout L, class X, class W>
 constexpr bool takes_operands() {
   constexpr bool types = dtype_of<element_of<X>> == dtype_of<element_of<W>>,
@@ -450,7 +451,7 @@ constexpr bool takes_operands() {
   return L.right && types && numbers && ranks;
 }
 
-/// The extents of a result that follow without options.
+/// The extents of a result that do not depend on options.
 constexpr dims known_shape(const layout& l, dim n, dim c) {
   dims d(l.spatial + 2);
   d[l.to_n] = n;
@@ -467,11 +468,12 @@ constexpr bool channels_fit(const layout& l, const dims& x, const dims& w) {
 
 }  // namespace detail::windows
 
-/// The convolution of an image with weights, as networks have it: a correlation, y(n, o, i…) = Σ x(n, c, i·stride + t·dilation - padding…)
-/// w(o, c, t…). The text names the axes of the image (n, c and one to three more), the weights (the same, o and i) and the result;
-/// options are numbers for all spatial axes or one each: conv<"nhwc,hwio->nhwc">(x, w, {.stride = 2, .padding = same}). With groups, the
-/// inputs of the weights are the image's channels over groups. Any dtype but bool; f16 and bf16 sum in f32. user_error for channels that
-/// do not fit, groups that do not divide, and windows larger than the padded image.
+/// The convolution of an image with weights, as networks define it, a correlation: y(n, o, i…) = Σ x(n, c, i·stride +
+/// t·dilation - padding…) w(o, c, t…). The text names the axes of the image (n, c and one to three more), the weights (these,
+/// o and i) and the result. Each option is a number for all spatial axes, or one for each: conv<"nhwc,hwio->nhwc">(x, w,
+/// {.stride = 2, .padding = same}). With groups, the weights' inputs are the image's channels divided by groups. Any dtype
+/// except bool; f16 and bf16 sum in f32. user_error for channels that do not fit, for groups that do not divide them, and for
+/// windows larger than the padded image.
 template <fixed_string Layout, tensor_like X, tensor_like W>
 auto conv(const X& x, const W& w, const conv_options& options = {}, location where = location::current()) {
   namespace win = detail::windows;
@@ -493,7 +495,7 @@ auto conv(const X& x, const W& w, const conv_options& options = {}, location whe
   }
 }
 
-/// As conv(x, w, options) with options that the compiler knows: static extents stay static, and are checked.
+/// Like conv(x, w, options) with options known at compile time: static extents stay static, and are checked.
 /// conv<"nchw,oihw->nchw", conv_options{.stride = 2}>(x, w)
 template <fixed_string Layout, conv_options Options, tensor_like X, tensor_like W>
 auto conv(const X& x, const W& w, location at = location::current()) {
@@ -513,9 +515,10 @@ auto conv(const X& x, const W& w, location at = location::current()) {
   }
 }
 
-/// The transpose of a convolution with the same options: what it takes from the image's channels c to the weights' inputs i, this
-/// takes back, (n - 1)·stride - 2·padding + dilation·(k - 1) + output_padding + 1 elements an axis. The weights are (i, o, …) in
-/// PyTorch's order: conv_transpose<"nchw,iohw->nchw">(x, w, {.stride = 2}); with groups, o is the result's channels over groups.
+/// The transpose of a convolution with the same options. It maps the weights' inputs i back to the image's channels c. An
+/// axis has (n - 1)·stride - 2·padding + dilation·(k - 1) + output_padding + 1 elements. The weights are (i, o, …) in
+/// PyTorch's order: conv_transpose<"nchw,iohw->nchw">(x, w, {.stride = 2}). With groups, o is the result's channels divided
+/// by groups.
 template <fixed_string Layout, tensor_like X, tensor_like W>
 auto conv_transpose(const X& x, const W& w, const conv_transpose_options& options = {},
                     location where = location::current()) {
@@ -552,7 +555,8 @@ auto conv_transpose(const X& x, const W& w, const conv_transpose_options& option
                   location at = location::current()) {                                                     \
     return conv_transpose<TURNED>(x, w, options, at);                                                      \
   }
-/// conv1d, conv2d, conv3d and conv_transpose1d … in PyTorch's order: (n, c, …), weights (o, i, …), of transposes (i, o, …).
+/// conv1d, conv2d, conv3d and conv_transpose1d … in PyTorch's order: images (n, c, …), weights (o, i, …), for transposes (i,
+/// o, …).
 SINTER_CONV(conv1d, "ncw,oiw->ncw", conv_transpose1d, "ncw,iow->ncw")
 SINTER_CONV(conv2d, "nchw,oihw->nchw", conv_transpose2d, "nchw,iohw->nchw")
 SINTER_CONV(conv3d, "ncdhw,oidhw->ncdhw", conv_transpose3d, "ncdhw,iodhw->ncdhw")

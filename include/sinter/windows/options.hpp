@@ -1,4 +1,4 @@
-// windows/options.hpp: where windows lie: strides, padding, dilation, and layouts as text.
+// windows/options.hpp: the positions of windows: strides, padding, dilation, and layouts as text.
 #pragma once
 
 #include <cmath>
@@ -11,9 +11,9 @@
 
 namespace sinter {
 
-/// A number for all spatial axes, or one for each of them: 2, or {2, 1}.
+/// A number for all spatial axes, or a number for each: 2, or {2, 1}.
 struct per_axis {
-  int count = 0;  ///< how many were written; none: not given
+  int count = 0;  ///< number of given entries; 0 if the option is omitted
   std::int64_t at[3] = {};
 
   constexpr per_axis() = default;
@@ -38,12 +38,12 @@ struct per_axis {
 
 struct same_t {};
 struct valid_t {};
-/// As padding: ceil(extent / stride) positions, with zeros on both sides, one more at the end where they are odd.
+/// Padding for ceil(extent / stride) windows: zeros on both sides, and an odd one at the end.
 inline constexpr same_t same{};
-/// As padding: none.
+/// No padding.
 inline constexpr valid_t valid{};
 
-/// How far a convolution's image is padded with zeros on both sides of each spatial axis, or `same`, or `valid`.
+/// The zeros on both sides of each spatial axis of a convolution's image: a number, `same` or `valid`.
 struct window_padding {
   per_axis amount = 0;
   bool is_same = false;
@@ -57,7 +57,7 @@ struct window_padding {
   constexpr window_padding(valid_t) {}
 };
 
-/// Of conv: what PyTorch's convolutions take.
+/// The options of conv, as in PyTorch's convolutions.
 struct conv_options {
   per_axis stride = 1;
   window_padding padding = {};
@@ -65,7 +65,7 @@ struct conv_options {
   std::int64_t groups = 1;
 };
 
-/// Of conv_transpose; `output_padding` adds that many elements after each spatial axis of the result.
+/// The options of conv_transpose; `output_padding` adds elements after each spatial axis of the result.
 struct conv_transpose_options {
   per_axis stride = 1;
   per_axis padding = 0;
@@ -74,8 +74,8 @@ struct conv_transpose_options {
   std::int64_t groups = 1;
 };
 
-/// Of pools: a stride that is not given is the window. `ceil_mode` keeps a last window that hangs over; `count_include_pad`: average
-/// pools divide by what is padded, too.
+/// The options of pools. The default stride is the window. `ceil_mode` keeps a last window that extends beyond the padding.
+/// With `count_include_pad`, average pools also count padded elements in the divisor.
 struct pool_options {
   per_axis stride = {};
   per_axis padding = 0;
@@ -84,7 +84,7 @@ struct pool_options {
   bool count_include_pad = true;
 };
 
-/// Of unfold and fold.
+/// The options of unfold and fold.
 struct fold_options {
   per_axis stride = 1;
   per_axis padding = 0;
@@ -120,8 +120,8 @@ inline dim extent_below(dim n, double scale, std::int64_t p, std::int64_t q) {
   return n < first * q ? n / q * p : n / q * p - 1;
 }
 
-/// floor(n·scale), the product rounded to a double. An open n stays open where a quotient of whole numbers says the same for all: of a
-/// scale with 24 bits, or one that is p / q for a small q. -1: it is no size.
+/// floor(n·scale), with the product rounded to a double; -1 for an invalid size. An open n stays open if an integer quotient
+/// gives the same for all n: for scales with 24 bits, and for p / q with a small q.
 inline dim scaled_extent(dim n, double scale) {
   if (!(scale > 0)) return -1;
   if (n.is_symbolic()) {
@@ -134,7 +134,7 @@ inline dim scaled_extent(dim n, double scale) {
       const auto by = static_cast<double>(q);
       const double p = std::nearbyint(scale * by);
       if (p < 1 || p > 0x1p30 || p / by != scale) continue;
-      // Multiples of q give whole numbers, from which a scale that is rounded down may take one.
+      // Multiples of q give integers, which a scale rounded down may miss by one.
       const double beyond = std::fma(scale, by, -p);
       if (beyond < -p * 0x1p-54 && n % dim(q) == 0) return extent_below(n, scale, static_cast<std::int64_t>(p), q);
       return n * static_cast<std::int64_t>(p) / q;
@@ -144,7 +144,8 @@ inline dim scaled_extent(dim n, double scale) {
   return size < 0x1p52 ? dim(static_cast<std::int64_t>(size)) : dim(-1);
 }
 
-/// The windows along one axis: `count` of them, window i reads the taps i·step + t·dilation of what is padded by low and high.
+/// The windows along one axis. There are `count`; window i reads the taps i·step + t·dilation of the elements padded by low
+/// and high.
 struct axis_window {
   std::int64_t taps = 1, step = 1, dilation = 1;
   dim low = 0, high = 0, count = 0;
@@ -186,7 +187,7 @@ constexpr axis_window place_windows(dim extent, std::int64_t taps, std::int64_t 
   if (room < 0) return refuse("a window is larger than the padded image", "pad it, or take a smaller window");
   w.count = room / dim(step) + 1;
   if (ceil_mode && room.is_symbolic()) {
-    // The same, where the only question is whether a last window begins in the image.
+    // The same count; the only question is whether a last window begins in the image.
     const dim last = (room + (step - 1)) / dim(step) * dim(step);
     const bool begins = last < extent + padding;
     w.count = last / dim(step) + (begins ? 1 : 0);
@@ -198,7 +199,8 @@ constexpr axis_window place_windows(dim extent, std::int64_t taps, std::int64_t 
   return w;
 }
 
-/// The windows less the taps at their ends that meet padding alone, and how many of these come first. All taps where extents are open.
+/// The windows without end taps that meet padding only, and the number of dropped first taps. All taps stay if extents are
+/// open.
 struct met_taps {
   std::int64_t first = 0, taps = 1;
   dim low = 0, high = 0;
@@ -208,7 +210,7 @@ constexpr met_taps taps_that_meet(dim extent, const axis_window& w) {
   if (extent.is_symbolic() || w.low.is_symbolic() || w.high.is_symbolic() || w.count.is_symbolic()) return m;
   const std::int64_t n = extent, low = w.low, last = (std::int64_t{w.count} - 1) * w.step;
   if (n < 1 || last < 0 || low < 0) return m;
-  // Tap t of the windows meets elements from t·dilation - low to last + t·dilation - low.
+  // Tap t meets the elements from t·dilation - low to last + t·dilation - low.
   while (m.first + 1 < w.taps && m.first * w.dilation + last < low && (m.first + 1) * w.dilation <= low) ++m.first;
   std::int64_t end = w.taps;
   while (end > m.first + 1 && (end - 1) * w.dilation - low >= n) --end;
@@ -220,7 +222,7 @@ constexpr met_taps taps_that_meet(dim extent, const axis_window& w) {
   return m;
 }
 
-/// Where the axes of a layout are: of the image, the weights and the result.
+/// The positions of a layout's axes in the image, the weights and the result.
 struct layout {
   int spatial = 0;
   int n = -1, c = -1, s[3] = {-1, -1, -1};
@@ -231,7 +233,7 @@ struct layout {
   constexpr bool channels_first() const { return c < s[0]; }
 };
 
-/// "nhwc,hwio->nhwc": n, c and one to three letters of axes; these, i and o; the first again.
+/// Parses "nhwc,hwio->nhwc": n, c and one to three letters of axes; these, i and o; the first again.
 constexpr layout parse_layout(const char* text) {
   layout l;
   char part[3][8] = {};
@@ -284,14 +286,14 @@ consteval layout parsed() {
   return l;
 }
 
-/// The counts of numbers in options; an error where there are neither one nor as many as spatial axes.
+/// An error unless each option has one number, or one for each spatial axis.
 constexpr const char* miscounted(int spatial, std::initializer_list<per_axis> all) {
   for (const auto& p : all)
     if (!p.fits(spatial)) return "an option has another number of entries than there are spatial axes";
   return nullptr;
 }
 
-/// What a convolution does along each spatial axis, and the shape of its result, of which extents may be `dyn`.
+/// The windows of a convolution along each spatial axis, and the shape of its result; extents may be `dyn`.
 struct conv_plan {
   int spatial = 0;
   axis_window along[3];
@@ -331,7 +333,7 @@ constexpr conv_plan plan_conv(const layout& l, const dims& x, const dims& w, con
   return p;
 }
 
-/// The same of its transpose; `along` are the windows of the convolution whose image is the result before it is cut.
+/// The plan of the transpose. `along` are the windows of the convolution whose image is the result before it is cut.
 constexpr conv_plan plan_conv_transpose(const layout& l, const dims& x, const dims& w,
                                         const conv_transpose_options& o) {
   conv_plan p;

@@ -1,11 +1,11 @@
-// windows/pool.hpp: pools as reductions over windows, adaptive ones over segments; unpool, unfold and fold.
+// windows/pool.hpp: pools as reductions over windows, adaptive pools over segments; unpool, unfold and fold.
 #pragma once
 
 #include "conv.hpp"
 
 namespace sinter {
 
-/// What max_pool with indices gives: each maximum, and where it was, by the row-major number of its place among the spatial axes.
+/// The result of max_pool with indices: each maximum, and its row-major index among the spatial axes.
 template <class Values, class Indices>
 struct pooled {
   Values values;
@@ -48,8 +48,8 @@ constexpr bool no_padding(const per_axis& p) { return p[0] == 0 && p[1] == 0 && 
 struct pool_plan {
   axis_window along[3];
   op_shapes::outcome result;
-  dims low, high;           ///< what every axis is padded by
-  bool hangs_over = false;  ///< a last window reaches behind the padding
+  dims low, high;           ///< the padding of every axis
+  bool hangs_over = false;  ///< a last window extends beyond the padding
 };
 
 constexpr pool_plan plan_pool(const dims& x, const axis_list& spatial, const per_axis& window, const pool_options& o) {
@@ -91,7 +91,7 @@ inline handle padded_with(const handle& x, const dims& low, const dims& high, ir
   return none ? x : views::pad(x, low, high, literal, value, true, at);
 }
 
-/// The taps of every window in front of x's axes, of which the spatial ones count windows; `outside` is what lies around x.
+/// Gathers the taps of every window in front of x's axes, whose spatial axes become windows; `outside` is the value around x.
 template <axis_list Spatial, class T, int Rank>
 auto taps_of(const handle& x, const pool_plan& p, T outside, location at) {
   static_assert(Rank + Spatial.count <= max_rank, "sinter: [pool] windows of the tensor would have more than 12 axes");
@@ -106,7 +106,7 @@ auto taps_of(const handle& x, const pool_plan& p, T outside, location at) {
   return typed<T, any_shape(Rank + Spatial.count)>(v.of(wide_x, at), at);
 }
 
-/// What every maximum exceeds.
+/// The identity of maximum.
 template <class T>
 T lowest() {
   const ir::scalar s = ir::combiner_identity(ir::op::maximum, dtype_of<T>);
@@ -114,7 +114,7 @@ T lowest() {
   else return static_cast<T>(s.i);
 }
 
-/// The compile-time errors of a pool's operand; false after one.
+/// Returns false after a compile-time error about a pool's operand.
 template <axis_list Spatial, class X>
 constexpr bool takes_pool() {
   constexpr bool layout = Spatial.count >= 1, rank = Spatial.count <= X::rank,
@@ -141,15 +141,15 @@ auto max_pool_of(const char* op, const X& x, const per_axis& window, const pool_
   }
 }
 
-/// What was made on the host, where x is.
+/// Moves a tensor from the host to x's device.
 template <class Y>
 Y beside(const Y& y, const handle& x, location at) {
   return tracing() || !x.memory ? y : y.to(x.memory.where(), at);
 }
 
-// Int is std::int64_t, as a template argument: a file that does not call these functions does not pay for their expressions.
+// Int is std::int64_t as a template argument, so that a file without calls does not instantiate the expressions.
 
-/// How many elements each window of an average has, along one axis of `rank`: as T, in that axis's place.
+/// The number of elements in each window of an average along one axis of `rank`, as T, in that axis's place.
 template <class T, int Axis, int Rank, class Int = std::int64_t>
 auto window_sizes(const axis_window& v, dim extent, std::int64_t padding, bool with_padding, location at) {
   const index_leaf<Int, dims{dyn}> i({v.count}, 0);
@@ -223,10 +223,10 @@ auto lp_pool_of(const char* op, const X& x, double power, const per_axis& window
       return typed<T, other_extents(X::static_shape, Spatial)>(untyped(narrow<T>(rounded, at), at), at);
     };
     if (power == 1) return result(sum_over<taps, false>(wider, at));
-    // Powers of f32 and of halves add up in the range of f64.
+    // Powers of f32 and of halves are summed in f64, whose range holds them.
     if (power == 2) return result(root_of_squares(squares_over<taps, false>(wider, at), at));
     const auto sums = sum_over<taps, false>(pow(cast<double>(wider, at), formula_number{power}, at), at);
-    // The root of 0 has no derivative: it is 0, as a norm's.
+    // The root of 0 has no derivative; it is set to 0, as for a norm.
     const auto none = detail::evaluate(eq(sums, 0, at), at);
     const auto some = detail::evaluate(where(none, 1, sums, at), at);
     return result(detail::evaluate(where(none, power > 0 ? 0.0 : std::numeric_limits<double>::infinity(),
@@ -235,8 +235,8 @@ auto lp_pool_of(const char* op, const X& x, double power, const per_axis& window
   }
 }
 
-/// The places of the maxima over the first axes, of equal ones the first, axis by axis from the last one on; `chosen` are what the
-/// inner ones chose.
+/// The positions of the maxima over the first axes, axis by axis from the last; the first among equals. `chosen` has the
+/// positions along the inner axes.
 template <int Tap, class M, class... Chosen>
 auto arg_maxima(location at, const M& m, const Chosen&... chosen) {
   const auto first = argmax(m, axis<Tap>, at);
@@ -262,7 +262,7 @@ auto max_pool_indices_of(const char* op, const X& x, const per_axis& window, con
     const index_leaf<std::int64_t, any_shape(rank)> i(to_index<rank>(p.result.shape), Spatial[A]);
     const auto at_first = add(mul(i, v.step, at), mul(std::get<A>(found), v.dilation, at), at);
     const auto place = detail::evaluate(sub(at_first, o.padding[A], at), at);
-    // Where all of a window is as low as what lies around: its first tap within.
+    // If a whole window is as low as its surroundings, the first tap inside the image.
     const auto below = maximum(neg(place, at), 0, at);
     const auto steps = div(add(below, v.dilation - 1, at), v.dilation, at);
     const auto inside = detail::evaluate(add(place, mul(steps, v.dilation, at), at), at);
@@ -273,7 +273,7 @@ auto max_pool_indices_of(const char* op, const X& x, const per_axis& window, con
   (std::make_integer_sequence<int, Spatial.count>{});
   constexpr dims shape = other_extents(X::static_shape, Spatial);
   const auto indices = typed<std::int64_t, shape>(untyped(flat, at), at);
-  // Read at the index, so that the derivative goes there, too.
+  // Read by index, so that the derivative goes to the same element.
   const handle places = untyped(flat, at);
   const dim lead = op_shapes::part(h.extents, 0, rank - Spatial.count).numel();
   const auto rows = [&](const handle& y) {
@@ -290,8 +290,8 @@ inline std::int64_t longest_segment(std::int64_t length, std::int64_t n) {
   return longest;
 }
 
-/// Segment i of `n` covers the places from floor(i·extent/n) to ceil((i+1)·extent/n) of an axis: its mean, or its maximum. An open n comes
-/// with how many places a segment may have.
+/// The mean or maximum of segments: segment i of `n` covers the indices from floor(i·extent/n) to ceil((i+1)·extent/n) of an
+/// axis. An open n comes with the length of the longest segment.
 template <bool Mean, int Axis, class X, class Int = std::int64_t>
 auto segments(const X& x, dim n, location at, std::int64_t most_places = 0) {
   using T = element_of<X>;
@@ -349,7 +349,7 @@ auto adaptive_of(const char* op, const X& x, const per_axis& size, location at) 
   }
 }
 
-/// The inverse of a maximum pool: x where `indices` say, zeros elsewhere.
+/// The inverse of a maximum pool: x at `indices`, zeros elsewhere.
 template <int S, class X, class I, class Int = std::int64_t>
 auto unpool_of(const char* op, const X& x, const I& indices, const per_axis& window, const pool_options& o,
                const per_axis& size, location at) {
@@ -377,11 +377,11 @@ auto unpool_of(const char* op, const X& x, const I& indices, const per_axis& win
   const auto values = typed<T, dims{dyn, dyn}>(views::reshape(h, dims{lead, count}, at), at);
   const handle rows = views::reshape(untyped(indices, at), dims{lead, count}, at);
   if (!tracing() && !on_gpu(op, {&h, &rows}, at)) checked_indices(op, rows, places, at, false);
-  // A negative index does not count from the end here: it is out of range.
+  // A negative index is out of range here; it does not count from the end.
   const auto given = typed<Int, dims{dyn, dyn}>(rows, at);
   const tensor<Int, 2> where_to = detail::evaluate(where(lt(given, 0, at), places, given, at), at);
   const auto none = zeros<T>({lead, places}, same_device(values, at));
-  // Windows that overlap name a maximum several times.
+  // Overlapping windows can name a maximum several times.
   const auto sums = scatter_add(none, where_to, values, axis<1>, at);
   const auto times = scatter_add(none, where_to, ones_like(values, at), axis<1>, at);
   const auto y = detail::evaluate(div(sums, maximum(times, 1, at), at), at);
@@ -392,7 +392,7 @@ auto unpool_of(const char* op, const X& x, const I& indices, const per_axis& win
 
 namespace detail::windows {
 
-/// The windows of an image (n, c, s…), their taps and their places behind the channels.
+/// The windows of an image (n, c, s…): taps, then places, after the channels.
 inline view_of_windows folds(const dims& image, const axis_window (&along)[3]) {
   const int s = image.rank - 2;
   view_of_windows v(image.rank);
@@ -413,7 +413,7 @@ inline void plan_folds(const char* op, const dims& image, const per_axis& window
   if (error) fail(op, std::string(error) + ": the image is " + text::shape(image), at);
 }
 
-/// Extents that hold what is around each spatial axis, too.
+/// The image's extents with padding around each spatial axis.
 inline dims around(const dims& image, const per_axis& padding, dims& widths) {
   dims all = image;
   widths = zeros_of(image.rank);
@@ -462,8 +462,8 @@ inline handle fold_of(const handle& y, const dims& size, const per_axis& window,
 
 }  // namespace detail::windows
 
-/// The windows of an image (n, c, s…) as columns, (n, c·window, places), as PyTorch's unfold. Bounded by nothing: it is as large as all
-/// windows. fold is its transpose: it sums up what windows of an image of `size` hold.
+/// The windows of an image (n, c, s…) as columns, (n, c·window, places), as PyTorch's unfold. The result holds all windows in
+/// memory. fold is its transpose.
 template <tensor_like X>
 auto unfold(const X& x, const per_axis& window, const fold_options& options = {},
             location where = location::current()) {
@@ -472,8 +472,8 @@ auto unfold(const X& x, const per_axis& window, const fold_options& options = {}
   return detail::typed<typename X::value_type, dims{X::static_shape[0], dyn, dyn}>(
       detail::windows::unfold_of(detail::untyped(x, at), window, options, at), at);
 }
-/// What unfold cut, added up in an image of the extents `size`: (n, c · window, places) to (n, c, size…). Floating dtypes; user_error where
-/// places or channels do not fit.
+/// The transpose of unfold: sums windows into an image with extents `size`, (n, c · window, places) to (n, c, size…).
+/// Floating dtypes; user_error if places or channels do not fit.
 template <tensor_like X, std::size_t S>
 auto fold(const X& x, const dim (&size)[S], const per_axis& window, const fold_options& options = {},
           location where = location::current()) {
@@ -525,17 +525,17 @@ auto fold(const X& x, const dim (&size)[S], const per_axis& window, const fold_o
     return detail::windows::adaptive_of<false, detail::windows::last_axes(X::rank, S)>("adaptive_max_pool", x, size, \
                                                                                        at.in("adaptive_max_pool"));  \
   }
-/// Pools over the last one, two or three axes, as PyTorch's: max_pool2d(x, 3, {.stride = 2, .padding = 1}). What is padded has no part in a
-/// maximum, and is 0 in averages. Maxima of halves of a window that tie share their derivative.
-/// max_pool2d_with_indices gives {values, indices}; max_unpool2d puts values back there (of an index that repeats the mean).
-/// lp_pool2d(x, p, window) is the p-th root of the sum of p-th powers. adaptive_avg_pool2d(x, {h, w}) and adaptive_max_pool2d have a
-/// result of that size. user_error for windows larger than the padded tensor, and for padding of more than half of a window.
+/// Pools over the last one, two or three axes, as PyTorch's: max_pool2d(x, 3, {.stride = 2, .padding = 1}). Padding never is
+/// a maximum, and is 0 in averages. Tied maxima of a window share its derivative equally. max_pool2d_with_indices returns
+/// {values, indices}, and max_unpool2d puts values back there; for a repeated index, their mean. lp_pool2d(x, p, window) is
+/// the p-th root of the sum of p-th powers. adaptive_avg_pool2d(x, {h, w}) and adaptive_max_pool2d return that size.
+/// user_error for windows larger than the padded tensor, and for padding of more than half a window.
 SINTER_POOLS(1, 1d)
 SINTER_POOLS(2, 2d)
 SINTER_POOLS(3, 3d)
 #undef SINTER_POOLS
 
-/// As max_pool2d and avg_pool2d over the axes that a text names with other letters than n and c: max_pool<"nhwc">(x, 3).
+/// Like max_pool2d and avg_pool2d, over the axes whose letters are not n or c: max_pool<"nhwc">(x, 3).
 template <fixed_string Layout, tensor_like X>
 auto max_pool(const X& x, const per_axis& window, const pool_options& options = {}, location at = location::current()) {
   return detail::windows::max_pool_of<detail::windows::parsed_spatial<Layout>()>("max_pool", x, window, options,

@@ -1,17 +1,18 @@
-// windows/resize.hpp: interpolation: along each spatial axis a sum of a few neighbours with weights.
+// windows/resize.hpp: interpolation: along each spatial axis a weighted sum of a few neighbours.
 #pragma once
 
 #include "pool.hpp"
 
 namespace sinter {
 
-/// How interpolate finds values between elements.
+/// The methods of interpolate between elements.
 enum class resize : std::uint8_t { nearest, nearest_exact, linear, cubic, area };
 
-/// Of interpolate: the extents of the result, or else factors. `antialias` widens the filters of linear and cubic where the result is smaller.
+/// The options of interpolate: the result's extents, or factors. `antialias` widens the filters of linear and cubic for
+/// smaller results.
 struct resize_options {
   per_axis size = {};
-  double scale[3] = {0, 0, 0};  ///< for each spatial axis, or one for all; used where there is no size
+  double scale[3] = {0, 0, 0};  ///< for each spatial axis, or one for all; used without a size
   resize mode = resize::nearest;
   bool align_corners = false;
   bool antialias = false;
@@ -19,16 +20,18 @@ struct resize_options {
 
 namespace detail::windows {
 
-/// How the places of a result lie on an axis of `from` elements.
+/// The positions of a result along an axis of `from` elements.
 struct resize_axis {
   dim from = 1, to = 1;
-  double scale = 1;   ///< elements a step; 0: what the extents give
-  double factor = 0;  ///< of the extent, where no size was given
+  double scale = 1;   ///< elements per step; 0 if the extents determine it
+  double factor = 0;  ///< of the extent, if no size was given
 };
 
-// Int and Real are std::int64_t and double, as template arguments: a file that does not interpolate does not pay for their expressions.
+// Int and Real are std::int64_t and double as template arguments, so that a file without calls does not instantiate the
+// expressions.
 
-/// The element that each of r.to places reads: floor(i·from/to), exact from (i + 1/2)·from/to, in integers where the size was given.
+/// The element for each of r.to places: floor(i·from/to), exact from (i + 1/2)·from/to. It is computed in integers if the
+/// size was given.
 template <class Int = std::int64_t>
 tensor<Int, 1> nearest_places(const resize_axis& r, bool exact, location at) {
   const index_leaf<Int, dims{dyn}> i({r.to}, 0);
@@ -40,7 +43,7 @@ tensor<Int, 1> nearest_places(const resize_axis& r, bool exact, location at) {
   return detail::evaluate(minimum(sinter::cast<Int>(place, at), r.from - 1, at), at);
 }
 
-/// Weights of Keys' filter at distance x, with `a` as PyTorch has it: -0.75, and -0.5 where it antialiases.
+/// Weights of Keys' filter at distance x, with PyTorch's `a`: -0.75, and -0.5 with antialias.
 template <class X>
 auto cubic_weight(const X& distance, double a, location at) {
   const auto x = detail::evaluate(distance, at);
@@ -54,7 +57,7 @@ auto linear_weight(const X& distance, location at) {
   return detail::evaluate(maximum(sub(1, distance, at), 0, at), at);
 }
 
-/// For each of `to` places the first of its `taps` neighbours and their weights (to, taps), in f64.
+/// For each of `to` places, the first of its `taps` neighbours and their weights (to, taps), in f64.
 template <class Int, class Real>
 struct resize_taps {
   tensor<Int, 2> places;
@@ -69,7 +72,7 @@ resize_taps<Int, Real> taps_for(const resize_axis& r, const resize_options& o, l
   using index = index_leaf<Int, dims{dyn, dyn}>;
   const auto i = sinter::cast<Real>(index({r.to, taps}, 0), at);
   const auto t = detail::evaluate(index({r.to, taps}, 1), at);
-  // Where the result's element lies among x's, whose centres are at whole numbers.
+  // The position of the result's element among x's, whose centres are integers.
   tensor<Real, 2> centre;
   const auto scaled = [&](const auto& steps) -> tensor<Real, 2> {
     if (r.scale > 0 || (o.align_corners && r.to == 1)) return mul(steps, r.scale, at);

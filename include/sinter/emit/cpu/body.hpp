@@ -7,14 +7,15 @@
 
 namespace sinter::engine::emit {
 
-/// Sums of f32 are added to a total in f64 after so many vectors of each part of a row, and after so many rows: their error
-/// does not grow with the number of addends. Known rows and numbers of rows that are not much longer need none.
+/// Sums of f32 are added to a total in f64 after this many vectors of each part of a row, and after this many rows. So their
+/// error does not grow with the number of addends. Short rows, and few rows, of known number need no total.
 inline constexpr std::int64_t fold_vectors = 128, most_unfolded = 16 << 10, fold_rows = 32, fold_elements = 2048;
 
-/// A kernel runs on all threads where each, or each of eight, has so much work, in units of 0.15 ns: a region takes some microseconds.
+/// A kernel runs on all threads if each, or each of eight, has this much work, in units of 0.15 ns. A parallel region takes
+/// some microseconds.
 inline constexpr std::int64_t thread_work = 32 << 10;
 
-/// What an element costs, in units of 0.15 ns: a load, a store and two operations are one.
+/// The cost of an element, in units of 0.15 ns: a load, a store and two operations each cost one.
 inline std::int64_t element_cost(const kernel& k) {
   std::int64_t quarters = static_cast<std::int64_t>(k.stores.size());
   for (const auto& i : k.body) {
@@ -25,7 +26,7 @@ inline std::int64_t element_cost(const kernel& k) {
   return std::max<std::int64_t>(1, quarters / 4);
 }
 
-/// The pragma for a kernel's outermost loop; empty when its work is known to be too little for several threads.
+/// The pragma for a kernel's outermost loop; empty if the work is known to be too little for several threads.
 SINTER_API std::string omp_for(const kernel& k, const std::string& directive = "parallel for schedule(static)") {
   ir::dim total = 1;
   for (const auto& a : k.axes) total *= a.extent;
@@ -38,7 +39,7 @@ SINTER_API std::string omp_for(const kernel& k, const std::string& directive = "
   return pragma + " if (shares((" + total.text() + ")*" + std::to_string(cost) + "))";
 }
 
-/// The functions that a kernel of many costly operations calls, of vectors and of scalars; "" for others.
+/// The functions called by a kernel of many costly operations, for vectors and for scalars; "" for other kernels.
 SINTER_API std::string called_functions(const kernel& k) {
   sorted_set<std::string> all;
   if (!calls_functions(k)) return "";
@@ -51,7 +52,7 @@ SINTER_API std::string called_functions(const kernel& k) {
   return joined_text(all);
 }
 
-/// Declares the positions on `axes` from their flat position; `extent` gives an axis' as an operand.
+/// Declares the positions on `axes` from their flat position; `extent` gives an axis's extent as an operand.
 template <class Extent>
 void print_unraveled(const std::string& flat, const series<std::size_t>& axes, Extent&& extent, writer& out) {
   std::string divisor;
@@ -64,8 +65,8 @@ void print_unraveled(const std::string& flat, const series<std::size_t>& axes, E
   }
 }
 
-/// Prints the values of a kernel. What varies within a row is a vector, along the last axis; in a kernel of columns, what varies
-/// among them is; behind a matrix product, everything but a uniform value.
+/// Prints the values of a kernel. Values that vary within a row are vectors along the last axis. In a kernel of columns,
+/// values that vary among columns are. After a matrix product, all values except uniform ones are.
 class body_printer {
  public:
   body_printer(const kernel& k, writer& out)
@@ -80,8 +81,8 @@ class body_printer {
       inner_ = ~0u;
       if (last_ < k.products[0].batch + k.products[0].m) last_ = -1;
     }
-    // Each lane's address is a variable to g++'s choice of induction variables, whose time grows faster than their number: a few hundred
-    // are a minute.
+    // g++ takes each lane's address as a variable when it chooses induction variables. Its time grows faster than their
+    // number: a few hundred take a minute.
     constexpr std::ptrdiff_t most_inline = 16;
     strides_apart_ =
         std::count_if(k.body.begin(), k.body.end(), [&](const instruction& i) {
@@ -89,14 +90,14 @@ class body_printer {
         }) > most_inline;
   }
 
-  /// How a guarded load is printed where its guard varies among the lanes, or holds at most positions.
+  /// How a guarded load is printed if its guard varies among the lanes, or holds at most positions.
   enum class guards {
     lanes,  ///< a guard is a vector
-    cut,    ///< loops are cut where a guard changes: it is a number in each piece
-    met,    ///< so, and those that hold at most positions hold
+    cut,    ///< loops are cut where a guard changes, so that it is a number in each piece
+    met,    ///< the same, and guards that hold at most positions hold
   };
   void print_guards(guards g) { guards_ = g; }
-  /// Every value is a number.
+  /// Makes every value a number.
   void print_numbers() { inner_ = 0; }
 
   bool is_vector(int id) const { return (at(id).axes & inner_) != 0; }
@@ -116,7 +117,7 @@ class body_printer {
     return !vector || is_vector(id) ? value : "splat<" + vector_type(at(id).type) + ">(" + value + ")";
   }
 
-  /// What an element adds to a reduction.
+  /// The addend of an element in a reduction.
   std::string addend(const instruction& i, bool vector) const {
     const std::string x = operand(i.args[0], vector);
     return i.squares ? std::string("square_as<") + (vector ? "v" : "s") + "_f64>(" + x + ")" : x;
@@ -124,7 +125,7 @@ class body_printer {
 
   std::string pointer(int buffer) const { return "p" + std::to_string(buffer); }
 
-  /// buffer + offset; for a vector access the vector axis is part of it, as the first lane.
+  /// buffer + offset; a vector access includes the vector axis, at the first lane.
   std::string address(const plan::access& a) const {
     std::string offset = index_text(a.at, [](std::size_t) { return true; });
     if (a.at.index >= 0 && !is_vector(a.at.index)) offset += " + " + scaled(a.at.indirect, name(a.at.index));
@@ -142,7 +143,7 @@ class body_printer {
   bool scattered(const plan::affine& a) const { return a.index >= 0 && is_vector(a.index); }
   dim step(const plan::affine& a) const { return last_ >= 0 ? a.stride[static_cast<std::size_t>(last_)] : dim(0); }
 
-  /// "v3 ? load(…) : v_f32{}", or by a vector of which lanes are loaded.
+  /// "v3 ? load(…) : v_f32{}", or with a vector of flags for the lanes to load.
   std::string guarded(const instruction& i, bool vector, bool tail) const {
     const int guard = i.args[0];
     const std::string when = operand(guard, false), type = vector ? vector_type(i.type) : scalar_type(i.type);
@@ -182,7 +183,7 @@ class body_printer {
     return text;
   }
 
-  /// Whether a guard holds, with `at` for the vector's axis; "": at its first lane.
+  /// Whether a guard holds, with `along` for the vector's axis; "": at its first lane.
   std::string inside(const instruction& i, const std::string& along = "") const {
     std::string text;
     for (const auto& r : i.ranges) {
@@ -200,7 +201,7 @@ class body_printer {
     return text;
   }
 
-  /// A literal whose bits are a number that a call gives.
+  /// A literal whose bits are a number that a call supplies.
   static std::string of_bits(const instruction& i) {
     const std::string type = scalar_type(i.type), bits = i.at.at.offset.text();
     if (!is_float(i.type)) return "(" + type + ")" + bits;
@@ -255,7 +256,7 @@ class body_printer {
     out_.line("const " + (vector ? vector_type(i.type) : scalar_type(i.type)) + " " + name(id) + " = " + value + ";");
   }
 
-  /// `stream`: when it bypasses the caches: "" never, "true" always, else a condition on the sizes.
+  /// `stream` is whether the store bypasses the caches: "" never, "true" always, else a condition on the sizes.
   void store(const plan::store& s, bool vector, bool tail, const std::string& stream) {
     const std::string n = tail ? ", n" : "";
     const std::string value = operand(s.value, vector);
@@ -270,8 +271,8 @@ class body_printer {
   }
 
  private:
-  /// Very many numbers from memory, were they values outside the loops, would all be live in them, which costs compilers seconds
-  /// and loops a spill each: those that are operands of arithmetic alone are then read where they are used.
+  /// Very many numbers from memory, as values outside the loops, would all be live inside. That costs compilers seconds, and
+  /// loops a spill each. So numbers that are only operands of arithmetic are read where they are used.
   void find_numbers() {
     constexpr std::ptrdiff_t most_early = 64;
     series<char> late;
@@ -290,7 +291,7 @@ class body_printer {
   }
   bool is_read_late(int id) const { return !read_late_.empty() && read_late_[static_cast<std::size_t>(id)]; }
 
-  /// What an element becomes that is `there` when it meets `value`.
+  /// The new value of an element with the value `there` after combining with `value`.
   std::string met(const plan::store& s, const std::string& there, const std::string& value) const {
     if (s.combiner == ir::op::identity) return value;
     return s.combiner == ir::op::add ? there + " + " + value : combine(s.combiner, there, value);
@@ -306,7 +307,7 @@ class body_printer {
       out_.line("if ((s_u64)" + index + " < (s_u64)(" + bound + ")) { " + memory + " store(q, " +
                 met(s, "load(q" + n + ")", operand(s.value, true)) + n + "); }");
     } else {
-      // Lanes in order: two of them may meet in one element.
+      // Lanes in order, because two may refer to one element.
       const std::string at_lane = scattered(s.at.at) ? "[l]" : "";
       out_.block("for (long l = 0; l < " + std::string(tail ? "n" : "SINTER_W") + "; ++l)", [&] {
         out_.line("if ((s_u64)" + index + at_lane + " >= (s_u64)(" + bound + ")) continue;");
@@ -321,7 +322,7 @@ class body_printer {
 
   const kernel& k_;
   writer& out_;
-  series<char> read_late_;  ///< per instruction; nothing where none is
+  series<char> read_late_;  ///< per instruction; empty if none is read late
   std::uint32_t inner_;
   int last_;
   bool calls_;  ///< costly operations are calls

@@ -1,7 +1,7 @@
-// emit/cpu/columns.hpp: a kernel that reduces columns and goes on with them -> OpenMP loops, vectors across the columns.
+// emit/cpu/columns.hpp: a kernel that reduces columns and uses the results -> OpenMP loops, vectors across the columns.
 //
 //   for every outer position and block of columns, in parallel:
-//     values of the columns; pass 0 over the inner axes; values that its reductions gave; pass 1; …
+//     values of the columns; pass 0 over the inner axes; values from its reductions; pass 1; …
 #pragma once
 
 #include <optional>
@@ -11,8 +11,8 @@
 
 namespace sinter::engine::emit {
 
-/// Prints a kernel with kernel::columns. A block's sums are arrays of vectors, which the compiler holds in registers where it
-/// can: each column adds its rows in order.
+/// Prints a kernel with kernel::columns. A block's sums are arrays of vectors, which the compiler holds in registers if it
+/// can. Each column adds its rows in order.
 class column_printer {
  public:
   column_printer(const kernel& k, writer& out)
@@ -59,20 +59,20 @@ class column_printer {
   static std::string column(int id) { return "c" + std::to_string(id); }
   std::string vectors() const { return "(" + number(k_.columns) + "/SINTER_W)"; }
   std::string extent(std::size_t a) const { return "(" + k_.axes[a].extent.text() + ")"; }
-  /// True when every block of columns is whole.
+  /// Whether every block of columns is whole.
   bool only_whole() const {
     const auto known = k_.axes[lanes_].extent.number();
     return known && *known % k_.columns == 0;
   }
 
-  /// Of all kept values, for an element of a column.
+  /// The bytes of all kept values, for an element of a column.
   std::int64_t kept_bytes() const {
     std::int64_t bytes = 0;
     for (const auto& i : k_.body)
       if (i.kept) bytes += static_cast<std::int64_t>(size_of(compute_type(i.type)));
     return bytes;
   }
-  /// Kept values of a block lie on the stack, once for whole blocks and once for the last one.
+  /// Whether kept values of a block lie on the stack, once for whole blocks and once for the last one.
   bool keeps_on_stack() const {
     const auto rows = k_.extent(role::inner).number();
     return rows && *rows * k_.columns * kept_bytes() * (only_whole() ? 1 : 2) <= stack_bytes;
@@ -87,10 +87,10 @@ class column_printer {
   }
 
   bool is_reduction(int id) const { return at(id).kind == kind::reduce || at(id).kind == kind::arg_reduce; }
-  /// Of an extreme whose row is wanted, a column has the value, of the operand's type, and the row.
+  /// For the position of an extreme, a column has the value, of the operand's type, and the row.
   dtype summed_type(int id) const { return at(id).kind == kind::arg_reduce ? at(at(id).args[0]).type : at(id).type; }
   static std::string row_of(int id) { return "x" + std::to_string(id); }
-  /// A value of which a column has one.
+  /// Whether each column has one such value.
   bool is_column(int id) const { return body_.is_vector(id) && !(at(id).axes & inner_); }
   bool in_rows(const plan::store& s) const {
     bool varies = (at(s.value).axes & inner_) != 0;
@@ -102,7 +102,7 @@ class column_printer {
     return rule.empty() || rule == "true" ? rule : "stream" + number(&s - k_.stores.begin());
   }
 
-  /// The passes of a block of columns from z on: of a whole one, or of the rest.
+  /// The passes of a block of columns from z on: a whole block, or the rest.
   void block(bool rest) {
     rest_ = rest;
     const std::int64_t bytes = kept_bytes();
@@ -136,7 +136,7 @@ class column_printer {
     }
   }
 
-  /// What a column has one of, once the reductions before pass p are done.
+  /// The values of a column, after the reductions before pass p.
   void columns(int p) {
     series<int> mine;
     for (int id = 0; id < size(); ++id)
@@ -224,8 +224,8 @@ class column_printer {
     out_.line(sum + " = " + body_.combine(at(id).code, sum, what) + ";");
   }
 
-  /// Totals the block's sums of f32's squares; where one has left its range, the block is added up again as f64, from what pass
-  /// p has.
+  /// Totals the block's f32 sums of squares. If one has left f32's range, the block is summed again in f64, from the values
+  /// of pass p.
   void end_squares(int id, int p) {
     const std::string total = "sum" + number(id), lost = "lost" + number(id), columns = extent(lanes_);
     const std::string n = rest_ ? "(" + columns + " - z)" : number(k_.columns);
@@ -248,14 +248,14 @@ class column_printer {
     });
   }
 
-  /// Asks for what the first pass loads eight rows later: the machine does not look that far ahead.
+  /// Prefetches the first pass's loads eight rows ahead; the machine does not prefetch that far.
   void ask_ahead(const instruction& i) {
     const auto& stride = i.at.at.stride;
     if (i.kind == kind::load && i.at.at.index < 0 && stride[lanes_].is(1) && !stride.back().is(0) && reads_much(k_, i))
       out_.line("__builtin_prefetch(" + body_.address(i.at) + " + 8*(" + stride.back().text() + "));");
   }
 
-  /// The values that pass p computes or recalls for `id`.
+  /// Collects the values that pass p computes or recalls for `id`.
   void need(int id, int p, sorted_set<int>& needed) {
     if (!needed.insert(id).second || !(at(id).axes & inner_)) return;
     if (at(id).kept && keeps_ && kept_in_.emplace(id, p).first->second < p) return;
@@ -277,25 +277,25 @@ class column_printer {
     out_.line("store(" + kept + ", " + body_.name(id) + ");");
   }
 
-  /// Names the vector of columns' values that has been kept.
+  /// Names the kept vector of columns' values.
   void recall(int id, sorted_set<int>& done) {
     if (!is_column(id) || !done.insert(id).second) return;
     std::string value = column(id) + "[u]";
     if (at(id).kind == kind::arg_reduce) {
       value = "cv<v_i64>(" + row_of(id) + "[u])";
-      // Of no rows there is none: -1.
+      // Without rows the index is -1.
       if (const dim n = k_.extent(role::inner); !n.is_number()) value += " - splat<v_i64>((" + n.text() + ") == 0)";
     }
     out_.line("const " + vector_type(at(id).type) + " " + body_.name(id) + " = " + value + ";");
   }
 
-  /// What rows are added to: of f32's squares f32, the column's value behind the pass.
+  /// The variable that rows are added to; for f32 sums of squares an f32, which becomes the column's value after the pass.
   std::string sum_of(int id) const { return (adds_f32_squares(k_, at(id)) ? "h" : "c") + number(id); }
   void declare_sum(int id) {
     if (!adds_f32_squares(k_, at(id))) return declare(id, identity_of(at(id).code, summed_type(id)));
     out_.line("v_f32 " + sum_of(id) + "[" + vectors() + "] = {};");
   }
-  /// A value of each of the block's vectors of columns.
+  /// Declares a value for each of the block's vectors of columns.
   void declare(int id, const std::string& start) {
     const std::string type = vector_type(summed_type(id));
     out_.line(type + " " + column(id) + "[" + vectors() + "];");
@@ -305,7 +305,7 @@ class column_printer {
                 ");");
   }
 
-  /// The vectors of a block, of which the last may be one of n lanes.
+  /// Loops over the vectors of a block; the last may have only n lanes.
   template <class F>
   void each_vector(std::size_t instructions, F&& inside) {
     const std::string first = "const long " + index(lanes_) + " = z + u*SINTER_W;", columns = extent(lanes_);
@@ -326,14 +326,15 @@ class column_printer {
     });
   }
 
-  /// How many rows a column has, when all extents are numbers.
+  /// The number of rows of a column, if all extents are numbers.
   std::optional<std::int64_t> rows() const {
     ir::dim n = 1;
     for (std::size_t a = lanes_ + 1; a < k_.axes.size(); ++a) n *= k_.axes[a].extent;
     return n.number();
   }
 
-  /// The loops over the rows; after every fold_rows of them `sums` go to their totals. Of several axes, `count` counts them.
+  /// The loops over the rows; after every fold_rows rows, `sums` are added to their totals. With several axes, `count` counts
+  /// the rows.
   template <class F>
   void down_rows(std::size_t a, const series<int>& sums, const std::string& count, F&& inside) {
     if (a == k_.axes.size()) return inside();
@@ -357,7 +358,7 @@ class column_printer {
     });
   }
 
-  /// Lays a block's sums down in an array m, does `line`, and sets each of their vectors to `next`, if that is given.
+  /// Stores a block's sums in an array m, prints `line`, and sets each of their vectors to `next`, if given.
   void through_memory(int id, const std::string& line, const std::string& next) {
     const auto each = [&](const std::string& what) {
       out_.line("#pragma GCC unroll 8");
@@ -379,7 +380,7 @@ class column_printer {
   scratch_use scratch_;
   bool rest_ = false, keeps_ = false;
   sorted_map<int, int> kept_in_;  ///< the pass that saves a kept value
-  sorted_set<int> asked_;         ///< what earlier passes needed
+  sorted_set<int> asked_;         ///< values that earlier passes needed
 };
 
 }  // namespace sinter::engine::emit

@@ -23,7 +23,7 @@ struct source {
 
 namespace detail {
 
-/// The parts of the prelude, in order, each with the functions that call for it; none: always.
+/// The parts of the prelude, in order, each with the functions that require it; none: always included.
 inline const series<piece>& pieces() {
   static const auto& all = *new series<piece>{
       {prelude_core, {}},
@@ -51,7 +51,7 @@ inline const series<piece>& pieces() {
   return all;
 }
 
-/// Whether g++ turns an operation on vectors that are longer than the machine's into some of these, as it does not a comparison.
+/// Whether g++ splits an operation on vectors longer than the machine's. It does not split comparisons.
 inline bool is_split(const instruction& i) {
   if (i.kind != kind::compute) return false;
   const auto rule = ir::row(i.code).rule;
@@ -59,8 +59,8 @@ inline bool is_split(const instruction& i) {
          i.code == ir::op::mul;
 }
 
-/// Widest compute type in the kernel that has to be quick: indices do not count, nor does what a row has one of, nor plain
-/// arithmetic on sums of f32's squares.
+/// The widest compute type in the kernel that must be fast. Indices do not count, nor values that a row has once, nor plain
+/// arithmetic on sums of f32 squares.
 inline std::size_t widest(const kernel& k) {
   std::size_t bytes = 4;
   const bool all = k.is_product() || k.stands_alone() || k.axes.empty();
@@ -82,7 +82,7 @@ inline std::size_t widest(const kernel& k) {
 
 }  // namespace detail
 
-/// The source of one kernel; deterministic, and equal but for #line where kernels differ only in places.
+/// The source of one kernel; deterministic, and equal except for #line if kernels differ only in locations.
 SINTER_API source cpu(const kernel& k) {
   writer out;
   source result;

@@ -2,8 +2,8 @@
 //
 //   for every outer position and chunk of rows, in parallel:
 //     for every row of the chunk:
-//       values of the row; pass 0 over the inner axes; values that its reductions gave; pass 1; …
-//   then, when reductions ran along the rows: combine the chunks, and what depends on them.
+//       values of the row; pass 0 over the inner axes; values from its reductions; pass 1; …
+//   then, if reductions ran along the rows: combine the chunks, and compute dependent values.
 #pragma once
 
 #include "../../base/sorted.hpp"
@@ -98,8 +98,8 @@ class nest_printer {
                   count != "1", streams_some, memory, inside);
   }
 
-  /// True for rows of so few elements, read from different places, that each is less work by itself than a vector of them: an image whose
-  /// few colours come to lie beside one another.
+  /// True for rows of so few elements, read from different places, that each is less work than a vector of rows: such as an
+  /// image whose few colours become adjacent.
   bool has_short_rows() const {
     constexpr std::int64_t most = 4;
     if (inner_axes_.size() != 1 || combines_ || k_.stages > 1 || k_.block || k_.chunks > 1) return false;
@@ -128,7 +128,7 @@ class nest_printer {
     });
   }
 
-  /// A task is a run of the tiling's axis at one position of the other outer axes.
+  /// A task is a range of the tiling's axis at one position of the other outer axes.
   void tiles(const tiling& t) {
     series<const plan::store*> stores;
     for (const auto& s : k_.stores)
@@ -200,7 +200,7 @@ class nest_printer {
             id, [&](auto&& inside) { out_.block("", [&] { over_outer_inner(inside); }); }, [&] { add_rows_again(id); });
   }
 
-  /// Adds up a sum of squares along the task's rows once more, from what pass 0 has of each.
+  /// Sums squares along the task's rows once more, from the values of pass 0 in each row.
   void add_rows_again(int sum) {
     keeps_ = false;
     const std::string rows = k_.extent(role::row).text();
@@ -214,7 +214,7 @@ class nest_printer {
       });
     });
   }
-  /// A row's numbers that pass p has first.
+  /// Defines the numbers of a row that pass p needs first.
   void define_numbers(int p) {
     for (int id = 0; id < size(); ++id) {
       const auto& i = at(id);
@@ -232,7 +232,7 @@ class nest_printer {
     });
   }
 
-  /// True when rows do nothing but add to vectors of sums.
+  /// Whether rows are only added to vectors of sums.
   bool only_sums_rows() const {
     bool sums = combines_ && k_.stages == 1 && !cuts_;
     for (const auto& i : k_.body)
@@ -241,7 +241,7 @@ class nest_printer {
     return sums;
   }
 
-  /// Rows by fours, so that a vector of sums is loaded and stored once for four of them.
+  /// Four rows at a time, so that a vector of sums is loaded and stored once for four rows.
   void several_rows() {
     out_.block("for (; r + 4 <= rows; r += 4)", [&] {
       over_inner([&](bool tail) {
@@ -267,7 +267,7 @@ class nest_printer {
     return "(" + rows + ")*" + c + "/" + number(k_.chunks);
   }
 
-  /// An open row that is too long for its values to be kept has its passes compute them again.
+  /// In an open row that is too long to keep its values, passes recompute them.
   void row() {
     const std::int64_t most = sums_.most_kept();
     if (!most || sums_.padded_inner().is_number()) return passes(most > 0);
@@ -335,7 +335,7 @@ class nest_printer {
             value(s->value, p, done, tail);
             if (s->at.at.index >= 0) value(s->at.at.index, p, done, tail);
           }
-          // Last, so that a result may take the memory of an operand.
+          // Last, because a result may overwrite an operand.
           for (const auto* s : w.stores) body_.store(*s, true, tail, streams(*s));
           if (!tail) ask_ahead(k_, body_, done, p, out_);
         },
@@ -348,7 +348,7 @@ class nest_printer {
       else sums_.end_reduction(id, parts);
   }
 
-  /// Adds up a sum of squares once more, vector by vector.
+  /// Sums squares once more, vector by vector.
   void add_again(int id, const std::string& low, const std::string& high) {
     const std::string i = "i" + number(static_cast<std::int64_t>(last()));
     out_.block("for (long " + i + " = " + low + "; " + i + " < " + high + "; " + i + " += SINTER_W)", [&] {
@@ -359,8 +359,8 @@ class nest_printer {
     });
   }
 
-  /// Whether loops are cut where guards change. Not where vectors lie in an array of the row, or are counted: they would
-  /// not begin at every place.
+  /// Whether loops are cut where guards change. They are not if vectors lie in an array of the row, or are counted, because
+  /// pieces would not begin at every position.
   bool can_cut() const {
     bool guards = false, whole = false;
     for (const auto& i : k_.body) {
@@ -370,7 +370,7 @@ class nest_printer {
     return guards && !whole;
   }
 
-  /// The guards that pass p can read.
+  /// The guards of pass p.
   series<int> guards_of(int p) const {
     series<int> out;
     for (int id = 0; cuts_ && id < size(); ++id)
@@ -378,8 +378,8 @@ class nest_printer {
     return out;
   }
 
-  /// The vector loop over [low, high) in pieces in each of which every guard is one number. Vectors begin at multiples of their
-  /// length, but for the first of a piece. Where the guards that mostly hold do, they are not tested.
+  /// The vector loop over [low, high) in pieces, in each of which every guard is one number. Vectors begin at multiples of
+  /// their length, except the first of a piece. Guards that mostly hold are not tested where they do.
   template <class F>
   void cut_loop(const std::string& low, const std::string& high, F&& inside) {
     const std::string v = "i" + number(static_cast<std::int64_t>(last()));
@@ -428,14 +428,14 @@ class nest_printer {
     body_.print_guards(body_printer::guards::lanes);
   }
 
-  /// The loops over the inner axes; `inside` prints for whole vectors, and for the first n lanes where there is a rest.
+  /// The loops over the inner axes; `inside` prints for whole vectors, and for the first n lanes of a remainder.
   template <class F>
   void over_inner(F&& inside, int parts = 1, const series<int>& sums = {}, const series<int>& by_fours = {}) {
     const std::string v = "i" + number(static_cast<std::int64_t>(last()));
     auto vector_loop = [&](const std::string& low, const std::string& high) {
       if (!guards_.empty()) return cut_loop(low, high, inside);
       const auto length = k_.block ? std::optional(k_.block) : k_.axes[last()].extent.number();
-      const bool whole = k_.axes[last()].extent.number().value_or(1) % 16 == 0;  // a block is whole vectors
+      const bool whole = k_.axes[last()].extent.number().value_or(1) % 16 == 0;  // a block has whole vectors
       if (!length || *length >= 4) {
         out_.line("long " + v + " = " + low + ";");
         whole_vectors(inside, v, low, high, parts, by_fours);
@@ -463,7 +463,7 @@ class nest_printer {
     };
     out_.block("", [&] { over_outer_inner(runs); });
   }
-  /// The loops over the inner axes but the last.
+  /// The loops over the inner axes except the last.
   template <class F>
   void over_outer_inner(F&& inside, std::size_t j = 0) {
     if (j + 1 == inner_axes_.size()) return inside();
@@ -472,7 +472,7 @@ class nest_printer {
                [&] { over_outer_inner(inside, j + 1); });
   }
 
-  /// The whole vectors of a row from `low`, some at once: `parts`, or four of sums that take four.
+  /// The whole vectors of a row from `low`, several at once: `parts`, or four for sums that take four.
   template <class F>
   void whole_vectors(F&& inside, const std::string& v, const std::string& low, const std::string& high, int parts,
                      const series<int>& by_fours) {
@@ -503,7 +503,7 @@ class nest_printer {
     vectors_to(high);
   }
 
-  /// Defines a value that varies along the inner axes, and what it needs, once per pass.
+  /// Defines a value that varies along the inner axes, and its operands, once per pass.
   void value(int id, int p, sorted_set<int>& done, bool tail) {
     if (!body_.is_vector(id) || !done.insert(id).second) return;
     const auto& i = at(id);
@@ -523,13 +523,13 @@ class nest_printer {
     if (kept) out_.line("store(k" + number(id) + " + " + sums_.flat_inner() + ", " + body_.name(id) + ");");
   }
 
-  /// As stream_rule, by name where it is a condition.
+  /// Like stream_rule, as a name if it is a condition.
   std::string streams(const plan::store& s) const {
     const std::string rule = inner_axes_.empty() ? "" : stream_rule(k_, s, last());
     return rule.empty() || rule == "true" ? rule : "stream" + number(&s - k_.stores.begin());
   }
 
-  /// What follows when the rows of an outer position are all done.
+  /// The end of an outer position, after all its rows.
   void finish() {
     for (int id = 0; id < size(); ++id) {
       const auto& i = at(id);
@@ -551,10 +551,10 @@ class nest_printer {
   std::uint32_t inner_ = 0, row_ = 0;
   series<std::size_t> inner_axes_;
   bool combines_ = false, cuts_ = false;
-  int pass_ = 0;        ///< that is printed
-  series<int> guards_;  ///< of the pass that is printed, where loops are cut
+  int pass_ = 0;        ///< the printed pass
+  series<int> guards_;  ///< of the printed pass, if loops are cut
   reduction_printer sums_;
-  bool keeps_ = false;            ///< kept values are saved in the passes that are printed
+  bool keeps_ = false;            ///< kept values are saved in the printed passes
   sorted_map<int, int> kept_in_;  ///< the pass that saves a kept value
 };
 

@@ -28,7 +28,7 @@ class product_printer {
   scratch_use print() {
     for (int id = 0; id < static_cast<int>(k_.body.size()); ++id)
       if (k_.body[static_cast<std::size_t>(id)].axes == 0) body_.define(id, false, false);
-    // Of few products those too small for gemm() to share out are shared out themselves.
+    // If there are few products, those too small for gemm() to divide among threads are divided here.
     constexpr std::int64_t most_alone = 1 << 22;
     const std::int64_t loops = extent_of(loops_).number().value_or(0);
     const bool small = (extent_of(m_) * extent_of(n_) * extent_of(ks_)).number().value_or(most_alone) < most_alone;
@@ -78,7 +78,7 @@ class product_printer {
     return n;
   }
 
-  /// Whether an operand is one axis along a group of axes.
+  /// Whether an operand is linear along a group of axes.
   bool is_linear(const plan::affine& at, const series<std::size_t>& axes) const {
     bool linear = true;
     for (std::size_t j = 0; j + 1 < axes.size(); ++j)
@@ -91,13 +91,13 @@ class product_printer {
   ir::dim step_of(const plan::access& a, const series<std::size_t>& axes) const {
     return axes.empty() ? ir::dim(0) : a.at.stride[axes.back()];
   }
-  /// Whether the product can read an operand where it lies.
+  /// Whether the product can read an operand in place.
   bool is_plain(const plan::access& a, const series<std::size_t>& rows, const series<std::size_t>& columns) const {
     const dtype t = k_.buffers[static_cast<std::size_t>(a.buffer)].type;
     return t == compute_type(t) && is_linear(a.at, rows) && is_linear(a.at, columns);
   }
 
-  /// True for an epilogue that walks several arrays of the product's extents.
+  /// True for an epilogue that reads several arrays with the product's extents.
   bool streams() const {
     std::uint32_t rows = 0;
     for (auto a : m_) rows |= 1u << a;
@@ -107,8 +107,8 @@ class product_printer {
   }
   bool is_along(const plan::affine& at) const { return !n_.empty() && !at.stride[n_[0]].is(0); }
 
-  /// Whether the result's columns are computed as rows: of few rows, the right operand is most of what would be packed, and as the left
-  /// one it is read where it lies. The weights of a convolution with few places are so.
+  /// Whether the result's columns are computed as rows. With few rows, the right operand would be most of the packed data; as
+  /// the left operand it is read in place. Weights of a convolution with few places are such a case.
   bool is_turned() const {
     const auto m = extent_of(m_).number(), n = extent_of(n_).number(), k = extent_of(ks_).number();
     const auto type = compute_type(p_.type);
@@ -120,7 +120,7 @@ class product_printer {
     series<std::int64_t> steps;
     for (auto a : ks_) steps.push_back(p_.b.at.stride[a].number().value_or(0));
     std::sort(steps.begin(), steps.end());
-    // Contiguous along k in some order of it.
+    // Contiguous along k in some order of its axes.
     std::int64_t walked = 1;
     for (const auto step : steps) {
       if (step != walked) return false;
@@ -130,8 +130,8 @@ class product_printer {
     return true;
   }
 
-  /// Room for what gemm() may pack and sum up: bounds for every machine that may run the kernel. Blocks of a thread are no larger
-  /// than its share of the caches, operands that are packed whole than what all share.
+  /// Room for gemm()'s packing and sums: bounds for every machine that may run the kernel. Blocks of a thread are at most its
+  /// share of the caches; whole packed operands are at most the shared cache.
   void plan_memory(bool over_loops) {
     const ir::dim m = extent_of(turned_ ? n_ : m_), n = extent_of(turned_ ? m_ : n_), k = extent_of(ks_);
     const bool plain_a = is_plain(p_.a, m_, ks_), plain_b = is_plain(p_.b, ks_, n_), a = turned_ ? plain_b : plain_a,
@@ -145,7 +145,7 @@ class product_printer {
                            shallow = 32, small = 1 << 18;
     const ir::dim size = static_cast<std::int64_t>(size_of(compute_type(p_.type)));
     const auto reaches = [](const ir::dim& x, std::int64_t least) { return x.number().value_or(least) >= least; };
-    // Gathered rows are packed where there are more columns than gemm() calls few; it calls 64 so on every machine.
+    // Gathered rows are packed if there are more columns than gemm()'s limit of few, which is at most 64 on every machine.
     const plan::access& left = turned_ ? p_.b : p_.a;
     const bool gathers =
         k_.buffers[static_cast<std::size_t>(left.buffer)].type == compute_type(p_.type) && !reaches(n, 65);
@@ -177,19 +177,19 @@ class product_printer {
         flat, axes, [&](std::size_t a) { return "(" + extent(a).text() + ")"; }, out_);
   }
 
-  /// The operand's pointer at the position of the loops.
+  /// The operand's pointer at the present position of the loops.
   std::string base(const plan::access& a) const {
     return body_.pointer(a.buffer) + " + (" +
            index_text(a.at, [&](std::size_t axis) { return std::count(loops_.begin(), loops_.end(), axis) > 0; }) + ")";
   }
 
-  /// A number as a type, which the product is compiled for, or a number at run time.
+  /// A length as a type, for which the product is compiled, or as a number at run time.
   std::string length(const series<std::size_t>& axes) const {
     const ir::dim n = extent_of(axes);
     return n.is_number() ? "fixed<" + n.text() + ">{}" : "(long)(" + n.text() + ")";
   }
 
-  /// How an operand is walked along a group of axes: linear where they are one axis to it, else through a table.
+  /// The walk of an operand along a group of axes: linear if they form one axis, else through a table.
   std::string walk(const plan::affine& at, const series<std::size_t>& axes, const std::string& table) {
     if (axes.empty()) return "along<0>{}";
     const bool linear = is_linear(at, axes);

@@ -1,4 +1,4 @@
-// emit/cpu/reduce.hpp: the accumulators of a kernel: of a row, and along the rows over chunks that are combined in order.
+// emit/cpu/reduce.hpp: the accumulators of a kernel: within a row, and along the rows over chunks that are combined in order.
 #pragma once
 
 #include <optional>
@@ -21,8 +21,8 @@ class reduction_printer {
 
   static std::string acc(int id) { return "a" + std::to_string(id); }
 
-  /// How many vectors of a row a pass works on at once: each with accumulators of its own, so that one does not wait for
-  /// the one before.
+  /// The number of vectors of a row that a pass processes at once. Each has its own accumulators, so that it does not wait
+  /// for the previous one.
   int parts_of(const series<int>& reductions) const {
     const auto length = k_.axes[last()].extent.number();
     if (reductions.empty() || k_.body.size() > 24 || (length && *length < 16 * 2 * most_parts)) return 1;
@@ -33,8 +33,8 @@ class reduction_printer {
     return most_parts;
   }
 
-  /// Whether the position of an extreme is that of its element in the row, so that lanes need to know their vector only. Its
-  /// number is an integer of the element's size.
+  /// Whether the index of an extreme is its element's index in the row. Lanes then need to know only their vector, as an
+  /// integer of the element's size.
   bool counts_vectors(int id) const {
     if (at(id).kind != kind::arg_reduce || inner_axes_.size() != 1 || k_.block) return false;
     const auto& where = at(id).at.at;
@@ -44,32 +44,32 @@ class reduction_printer {
     const dtype t = at(at(id).args[0]).type;
     return !is_bool(t) && size_of(compute_type(t)) >= 4;
   }
-  /// An f32 sum whose lanes are f64: rows are read from memory, and a mean must not lose what differs from it. It has one
-  /// accumulator, however many parts a pass has.
+  /// An f32 sum with f64 lanes: rows are read from memory, and a mean must keep small differences. It has one accumulator for
+  /// all parts of a pass.
   bool is_wide(int id) const {
     return (is_f32_sum(at(id)) || adds_f32_squares(k_, at(id))) && at(id).span != span_of::row;
   }
-  /// Sums of squares along the rows that are f32's as long as these are in its range, and then f64: where one has left it, the
-  /// task's rows are added again as f64.
+  /// Sums of squares along the rows that are f32 within its range, and otherwise f64. If one leaves the range, the task's
+  /// rows are summed again in f64.
   bool adds_squares_of_rows(int id) const {
     return adds_f32_squares(k_, at(id)) && is_array(id) && at(at(id).args[0]).stage == 0;
   }
-  /// A sum of squares that is f32's as long as these are in its range: where they leave it, what has been added since the sum
-  /// began is added again as f64.
+  /// A sum of squares that is f32 within its range. If it leaves the range, the addends since its start are summed again in
+  /// f64.
   bool may_be_lost(int id, const series<int>& by_fours) const {
     return at(id).squares && std::count(by_fours.begin(), by_fours.end(), id) > 0;
   }
   std::string lanes_of(int id) const { return is_wide(id) ? "v_f64" : vector_type(at(id).type); }
 
-  /// A sum of runs of fold_vectors per part, between begin_run and end_run.
+  /// A sum in runs of fold_vectors per part, between begin_run and end_run.
   bool has_runs(int id) const {
     if (!is_wide(id) || at(id).span == span_of::inner) return false;
     if (at(id).squares) return k_.axes[last()].extent.number().value_or(least_by_fours) >= least_by_fours;
     return k_.block || k_.axes[last()].extent.number().value_or(most_unfolded + 1) > most_unfolded ||
            (inner_axes_.size() > 1 && vectors_of_row().value_or(2 * fold_vectors + 1) > 2 * fold_vectors);
   }
-  /// Of which four vectors are added before they become f64, since conversions cost more than loads. Between begin_four and
-  /// end_four they go in parts to two sums of neighbours, as in eager sums, and are off by two roundings; else to one, off by three.
+  /// Sums of which four vectors are added before they are converted to f64, because conversions cost more than loads. Between
+  /// begin_four and end_four, parts go to two sums of neighbours, as in eager sums, with two roundings; else to one, with three.
   series<int> by_fours(const series<int>& reductions) const {
     series<int> out;
     if (k_.axes[last()].extent.number().value_or(least_by_fours) < least_by_fours) return out;
@@ -99,7 +99,7 @@ class reduction_printer {
       if (has_runs(id)) out.push_back(id);
     return out;
   }
-  /// One whose runs go on from row to row, or along the inner axes before the last.
+  /// Whether a sum's runs continue from row to row, or along the inner axes before the last.
   bool counts(int id) const {
     return has_runs(id) && !k_.block && !at(id).squares && (at(id).span == span_of::both || inner_axes_.size() > 1);
   }
@@ -117,7 +117,7 @@ class reduction_printer {
     out_.line(sum(id) + " += " + fold(ir::op::add, acc(id)) + ";");
   }
 
-  /// After how many rows the sums along them go to their totals; 0: never.
+  /// The number of rows after which sums along them are added to their totals; 0: never.
   std::int64_t rows_of_run(int id) const {
     if (!is_f32_sum(at(id)) && !adds_squares_of_rows(id)) return 0;
     if (at(id).span == span_of::inner || k_.block || has_runs(id)) return 0;
@@ -130,7 +130,7 @@ class reduction_printer {
   void end_row() {
     for (int id = 0; id < size(); ++id)
       if (const std::int64_t n = rows_of_run(id); n && at(id).span == span_of::both)
-        // Of lanes of other vectors than the widest, each has more of a row's elements.
+        // Vectors narrower than the widest hold more elements of a row in each lane.
         out_.block(n < 4 ? "" : "if (r % (" + number(n) + "*SINTER_W/16) == 0)", [&] { empty(id); });
   }
   bool has_array_totals() const {
@@ -145,7 +145,7 @@ class reduction_printer {
                   "[z], " + acc(id) + "[z] = 0;");
   }
 
-  /// Which accumulator of a row the next values go to.
+  /// Selects the accumulator of a row for the next values.
   void choose(int part) { part_ = part; }
 
   void begin_reduction(int id, int parts) {
@@ -177,7 +177,7 @@ class reduction_printer {
       return;
     }
     if (i.kind == kind::arg_reduce) {
-      // A lane takes the new value when it has none, or the value is a more extreme one, or a first NaN.
+      // A lane takes the new value if it has none, if the value is more extreme, or if it is the first NaN.
       instruction where = i;
       where.kind = kind::position;
       const std::string better =
@@ -227,7 +227,7 @@ class reduction_printer {
       for (int p = 1; p < parts; ++p)
         out_.line("join_extremes<" + is_maximum(i) + ">(" + acc(id) + ", " + vector_of(id, 0) + ", " + part(id, p) +
                   ", " + vector_of(id, p) + ");");
-      // Of no elements there is none: -1.
+      // Without elements the index is -1.
       const ir::dim n = k_.axes[last()].extent;
       out_.line("s_i64 " + body_.name(id) + " = first_extreme<" + is_maximum(i) + ">(" + acc(id) + ", " +
                 vector_of(id, 0) + ")" + (n.is_number() ? "" : " - ((" + n.text() + ") == 0)") + ";");
@@ -259,7 +259,7 @@ class reduction_printer {
       out_.line("const " + scalar_type(i.type) + " " + body_.name(id) + " = " + (is_f32_sum(i) ? "(s_f32)" : "") +
                 fold(i.code, acc(id)) + ";");
   }
-  /// Names the sum of what may be lost; `again` prints how it is added up again.
+  /// Names a sum that may leave its range; `again` prints its second summation.
   template <class F>
   void end_squares(int id, const std::string& name, F&& again) {
     out_.line("s_f64 " + name + " = " + fold(ir::op::add, acc(id)) + ";");
@@ -275,7 +275,7 @@ class reduction_printer {
     out_.line(sum(id) + " += w" + number(id) + ";");
   }
 
-  /// Totals the task's sums of squares of rows; `again` prints how its rows are added again.
+  /// Totals the task's sums of squares of rows; `again` prints the second summation of its rows.
   template <class OverOuter, class F>
   void end_squares_of_rows(int id, OverOuter&& over_outer, F&& again) {
     const std::string lost = "lost" + number(id), i = "i" + number(static_cast<std::int64_t>(last()));
@@ -304,7 +304,7 @@ class reduction_printer {
   }
 
   bool is_array(int id) const { return at(id).span == span_of::row && body_.is_vector(at(id).args[0]); }
-  /// Of an array of sums that rows are added to.
+  /// The dtype of an array of sums that rows are added to.
   dtype sum_type(int id) const { return adds_squares_of_rows(id) ? dtype::f32 : at(id).type; }
   std::string addend(int id) const {
     const std::string x = body_.operand(at(id).args[0], true);
@@ -346,7 +346,7 @@ class reduction_printer {
     return n && *n <= stack_bytes;
   }
 
-  /// Sums of chunks are in memory that tasks share, those of whole columns are the task's own, as kept values are.
+  /// Sums of chunks are in shared memory of the tasks; sums of whole columns, and kept values, are in the task's own.
   void plan_scratch() {
     scratch_.tasks = k_.extent(role::outer) * ir::dim(k_.chunks);
     const auto each_sum = [&](auto&& f) {
@@ -379,21 +379,21 @@ class reduction_printer {
         is_array(id) ? (padded_inner() * ir::dim(array_bytes(id) / size)).text() : number(64 / size);
     return "((" + type + "*)(scratch + " + offsets_.at(id).text() + ") + (" + task + ")*(" + per_task + "))";
   }
-  /// A chunk's total of an f32 sum stays f64.
+  /// A chunk's total of an f32 sum stays in f64.
   dtype slot_type(int id) const { return is_f32_sum(at(id)) && !is_array(id) ? dtype::f64 : compute_type(at(id).type); }
   std::int64_t element_bytes(int id) const { return static_cast<std::int64_t>(size_of(slot_type(id))); }
-  /// Of an element of an array of sums, and of its total.
+  /// The bytes of an element of an array of sums, and of its total.
   std::int64_t array_bytes(int id) const {
     return element_bytes(id) + (rows_of_run(id) > 0 || adds_squares_of_rows(id) ? 8 : 0);
   }
   std::string memory_of(int id) const { return memory_type(slot_type(id)); }
 
-  /// The longest open row whose values are kept, in elements; 0: nothing is.
+  /// The longest open row whose values are kept, in elements; 0: none are.
   std::int64_t most_kept() const {
     const std::int64_t bytes = kept_bytes();
     return bytes ? plan::kept_row_bytes / bytes / 16 * 16 : 0;
   }
-  /// Of one element of a row.
+  /// The bytes of kept values for one element of a row.
   std::int64_t kept_bytes() const {
     std::int64_t bytes = 0;
     for (int id = 0; id < size(); ++id)
@@ -445,7 +445,7 @@ class reduction_printer {
     }
   }
 
-  /// The totals are what other tasks read; the sums lie behind them.
+  /// Other tasks read the totals; the sums follow them.
   void begin_squares_of_rows(int id) {
     const std::string n = padded_inner().text();
     if (on_stack()) {
@@ -540,7 +540,7 @@ class reduction_printer {
     if (is_wide(id)) return;
     for (int p = 1; p < parts; ++p) out_.line(acc(id) + " = " + body_.combine(at(id).code, acc(id), part(id, p)) + ";");
   }
-  /// How many vectors of 16 lanes a row has, when all extents are numbers.
+  /// The number of 16-lane vectors in a row, if all extents are numbers.
   std::optional<std::int64_t> vectors_of_row() const {
     std::int64_t n = 1;
     for (const std::size_t a : inner_axes_) {
@@ -560,7 +560,7 @@ class reduction_printer {
   int part_ = 0;
   four four_ = four::none;
   scratch_use scratch_;
-  sorted_map<int, ir::dim> offsets_;  ///< of sums in memory: that of the chunks, or the thread's
+  sorted_map<int, ir::dim> offsets_;  ///< of sums in memory: the chunks', or the thread's
 };
 
 }  // namespace sinter::engine::emit

@@ -54,7 +54,7 @@ class scan_printer {
     loop(0, tail);
   }
 
-  /// A running f32 sum is f64: however long, it is off by its last rounding.
+  /// A running f32 sum is f64, so that only its last rounding matters for any length.
   bool is_wide() const {
     const instruction& s = body_.at(scan_);
     return s.code == ir::op::add && compute_type(s.type) == dtype::f32;

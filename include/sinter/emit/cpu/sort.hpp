@@ -1,5 +1,5 @@
-// emit/cpu/sort.hpp: a sort -> parallel rows, each copied as keys and places, which a function of the prelude orders; a search ->
-// parallel elements.
+// emit/cpu/sort.hpp: a sort -> parallel rows, each copied as keys and places, which a function of the prelude sorts; a search
+// -> parallel elements.
 #pragma once
 
 #include "../../base/series.hpp"
@@ -33,7 +33,7 @@ class sort_printer {
     sorted_ = detail::axes_with(k, role::row);
   }
 
-  /// Prints the loops; returns the scratch memory that they use: two rows of keys and places a thread.
+  /// Prints the loops; returns the scratch memory that they use: two rows of keys and places for each thread.
   scratch_use print() {
     const instruction& s = body_.at(sort_);
     const std::int64_t word = size_of(compute_type(body_.at(s.args[0]).type)) == 8 ? 8 : 4;
@@ -89,7 +89,7 @@ class sort_printer {
   int sort_;
 };
 
-/// Some searches at a time: what each looks for and where, then all places, then the stores.
+/// Several searches at a time: first the values and bounds, then all places, then the stores.
 inline void print_search(const kernel& k, writer& out) {
   body_printer body(k, out);
   const int search = detail::instruction_of(k, kind::search);

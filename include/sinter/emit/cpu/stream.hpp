@@ -1,4 +1,4 @@
-// emit/cpu/stream.hpp: which results are written past the caches, which operands are asked for before they are loaded.
+// emit/cpu/stream.hpp: results that are written past the caches, and operands that are prefetched.
 #pragma once
 
 #include "../../base/sorted.hpp"
@@ -7,10 +7,10 @@
 
 namespace sinter::engine::emit {
 
-/// Buffers from this size on, written and not read again, bypass the caches.
+/// Buffers of at least this size that are written and not read again bypass the caches.
 inline constexpr std::int64_t stream_bytes = 16 << 20;
 
-/// When a result bypasses the caches: it is larger than they are, and its vectors are aligned. As body_printer::store.
+/// The condition for a result to bypass the caches: it exceeds them, and its vectors are aligned. See body_printer::store.
 SINTER_API std::string stream_rule(const kernel& k, const plan::store& s, std::size_t last) {
   const plan::buffer_use& target = k.buffers[static_cast<std::size_t>(s.at.buffer)];
   if (k.chunks != 1 || s.accumulate || !s.at.at.stride[last].is(1) || target.alignment % 64 != 0) return "";
@@ -32,8 +32,8 @@ SINTER_API std::string stream_rule(const kernel& k, const plan::store& s, std::s
   return !aligned ? "" : rule.empty() ? "true" : rule;
 }
 
-/// A loop whose rounds threads share, each with `memory` of its own. What a thread wrote past the caches it waits for once, at
-/// its end: that takes as long as a row of some hundred elements.
+/// A loop that threads share, each with its `memory`. A thread waits once, at its end, for its writes past the caches, which
+/// takes as long as a row of some hundred elements.
 template <class F>
 void parallel_loop(const kernel& k, writer& out, const std::string& head, bool several, bool streams,
                    const scratch_use& memory, F&& body) {
@@ -53,10 +53,10 @@ void parallel_loop(const kernel& k, writer& out, const std::string& head, bool s
   });
 }
 
-/// Operands of fewer bytes may well be in a cache.
+/// Operands of fewer bytes are probably in a cache.
 inline constexpr std::int64_t ahead_bytes = 1 << 20;
 
-/// True for a load of an operand that no cache may hold.
+/// True for a load of an operand that probably no cache holds.
 SINTER_API bool reads_much(const kernel& k, const instruction& i) {
   dim bytes = static_cast<std::int64_t>(size_of(i.type));
   for (std::size_t a = 0; a < k.axes.size(); ++a)
@@ -64,7 +64,7 @@ SINTER_API bool reads_much(const kernel& k, const instruction& i) {
   return bytes.number().value_or(ahead_bytes) >= ahead_bytes;
 }
 
-/// True where an operation on elements takes its time.
+/// True if the operations on elements dominate the kernel's time.
 SINTER_API bool computes_much(const kernel& k) {
   const std::size_t last = k.axes.size() - 1;
   return std::any_of(k.body.begin(), k.body.end(), [&](const instruction& i) {
@@ -72,9 +72,9 @@ SINTER_API bool computes_much(const kernel& k) {
   });
 }
 
-/// Of the values that a pass has computed, asks for the memory that the loads among them read in a row to come. A load
-/// asks in the last pass that makes it: the first is as fast as memory is, the last computes meanwhile. In kernels of one
-/// pass that do not compute much, asking costs more than it gains.
+/// Prefetches a later row's memory for the loads among a pass's values. A load is prefetched in its last pass: the first pass
+/// runs at memory speed, the last computes meanwhile. In kernels of one pass with little computation, prefetching costs more
+/// than it gains.
 SINTER_API void ask_ahead(const kernel& k, const body_printer& body, const sorted_set<int>& values, int pass,
                           writer& out) {
   const std::size_t last = k.axes.size() - 1;

@@ -8,17 +8,16 @@
 
 namespace sinter::engine::emit {
 
-/// Elements of the read axis that a task takes: whole cache lines of every row that it reads.
+/// Elements of the read axis for one task: whole cache lines of every row that it reads.
 inline constexpr std::int64_t tile_task = 64;
 
-/// Tiles of a kernel that are turned at most, whole ones or those at the ends: each may be 2 KiB on the stack.
+/// The greatest number of transposed tiles of a kernel, whole ones and those at the ends; each may take 2 KiB of stack.
 inline constexpr std::size_t most_tiles = 8;
 
-/// Prints the body of a kernel in tiles over [low, high) of the tiling's axis. `defined` tells the values that exist
-/// already; `stores` are those to print, `stream` tells which bypass the caches. The loops of a whole tile have a number of
-/// turns that the compiler knows, so that it stays in registers; and since its rows are apart in memory, where the machine
-/// does not look ahead, it asks for what the next tile along the last axis loads. The loads of one operand with nothing to do
-/// meanwhile are as fast as memory is.
+/// Prints the body of a kernel in tiles over [low, high) of the tiling's axis. `defined` tells which values exist already;
+/// `stores` are those to print; `stream` tells which bypass the caches. The loops of a whole tile have constant bounds, so
+/// that it stays in registers. Its rows are far apart in memory, where the machine does not prefetch, so it prefetches the
+/// next tile along the last axis. Loads of one operand without other work already run at memory speed.
 template <class Defined, class Stream>
 void print_tile(const kernel& k, const tiling& t, body_printer& body, writer& out, Defined&& defined,
                 const series<const plan::store*>& stores, Stream&& stream) {

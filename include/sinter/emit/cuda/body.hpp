@@ -1,5 +1,5 @@
-// emit/cuda/body.hpp: values of a kernel -> CUDA statements of one thread: scalars, and tiles of several vectors of lanes of
-// which all are loaded before the first is used.
+// emit/cuda/body.hpp: values of a kernel -> CUDA statements of one thread: scalars, and tiles of several vectors of lanes,
+// all loaded before the first is used.
 #pragma once
 
 #include "../../base/sorted.hpp"
@@ -8,13 +8,13 @@
 
 namespace sinter::engine::emit {
 
-/// How a thread walks its part of an iteration space: `vectors` positions, `width` lanes along `axis` at each.
+/// A thread's walk over its part of an iteration space: `vectors` positions, with `width` lanes along `axis` at each.
 struct cuda_tile {
   int vectors = 1, width = 1;
   int axis = -1;                ///< of the lanes
   bool in_part = false;         ///< the last vector of a row has fewer lanes
-  std::string guard;            ///< a condition that a position has to meet; "": all do
-  std::function<void()> place;  ///< prints the axes' positions for `u`, and what the guard reads
+  std::string guard;            ///< a condition on a position; "": none
+  std::function<void()> place;  ///< prints the axes' positions for `u`, and the guard's operands
 };
 
 class cuda_printer {
@@ -52,7 +52,7 @@ class cuda_printer {
   static std::string number(std::int64_t n) { return std::to_string(n); }
   static std::string name(int id) { return "v" + std::to_string(id); }
   static std::string acc(int id) { return "a" + std::to_string(id); }
-  /// How `id` combines two values: named by the first reduction that does it so.
+  /// The combiner of `id`, named after the first reduction with the same combiner.
   std::string fold(int id) const {
     int first = 0;
     while (!combines_alike(k_, first, id) || accumulator_type(first) != accumulator_type(id)) ++first;
@@ -71,17 +71,17 @@ class cuda_printer {
   bool varies(const plan::store& s, std::uint32_t axes) const { return plan::varies(k_, s, axes); }
   bool is_uniform_store(const plan::store& s) const { return plan::is_uniform_store(k_, s); }
 
-  // What is in scope
+  // Values in scope
 
   bool knows(int id) const { return known_.count(id) > 0; }
   void learn(int id) { known_.insert(id); }
   sorted_set<int> scope() const { return known_; }
   void leave(sorted_set<int> outer) { known_ = std::move(outer); }
-  /// Loads come again: none bypasses the caches.
+  /// Loads repeat, so none bypasses the caches.
   void read_repeatedly() { once_ = false; }
   void hold(int id) { held_.insert(id); }
   void drop(int id) { held_.erase(id); }
-  /// Loads whose one vector serves every position of a tile.
+  /// Loads with one vector for all positions of a tile.
   void read_once(const series<int>& loads, cuda_tile t) {
     t.vectors = 1;
     read(loads, t);
@@ -102,14 +102,14 @@ class cuda_printer {
       below *= n;
     }
   }
-  /// A divisor; 0 extents divide nothing, since nothing runs.
+  /// A divisor; an extent 0 becomes 1, because no code runs then.
   std::string count(const dim& n) const {
     if (n.is(0)) return "1";
     return n.is_number() ? n.text() + (wide_ ? "" : "u") : "(" + n.text() + ")";
   }
   /// A bound of flat positions.
   std::string limit(const dim& n) const { return n.is(0) ? "0" : count(n); }
-  /// The type of flat positions: unsigned divides quicker.
+  /// The type of flat positions: unsigned division is faster.
   std::string flat() const { return wide_ ? "long" : "unsigned"; }
 
   std::string pointer(int buffer) const {
@@ -124,7 +124,7 @@ class cuda_printer {
   }
   std::string address(const plan::access& a) const { return pointer(a.buffer) + " + (" + offset(a.at) + ")"; }
 
-  /// A literal whose bits are a number that a launch gives.
+  /// A literal whose bits are a number that a launch supplies.
   static std::string of_bits(const instruction& i) {
     const std::string bits = i.at.at.offset.text();
     if (!is_float(i.type)) return "(" + scalar_type(i.type) + ")" + bits;
@@ -166,7 +166,7 @@ class cuda_printer {
     return text;
   }
 
-  /// Whether all ranges hold, `l` counting along the axis `lane`, if it is one.
+  /// Whether all ranges hold; `l` counts along the axis `lane`, if there is one.
   std::string inside(const instruction& i, int lane) const {
     const std::string unsigned_type = wide_ ? "(s_u64)(" : "(s_u32)(";
     std::string text;
@@ -176,7 +176,7 @@ class cuda_printer {
     return "(" + text + ")";
   }
 
-  /// Scalars that `wanted` accepts, where their operands are known.
+  /// Defines scalars that `wanted` accepts, if their operands are known.
   template <class F>
   void define_scalars(F&& wanted) {
     for (int id = 0; id < size(); ++id)
@@ -216,19 +216,19 @@ class cuda_printer {
     if (at(id).kind == kind::arg_reduce) return 16;
     return is_wide(id) ? 8 : static_cast<std::int64_t>(size_of(compute_type(at(id).type)));
   }
-  /// Sums of f32 add up in f64. Sums of columns only where a thread has no more than these of its columns: beside rows' own
-  /// reductions they are in the registers of whole rows.
+  /// Sums of f32 are in f64. Sums of columns are only if a thread has nothing but its columns: beside rows' own reductions
+  /// they are in registers for whole rows.
   bool is_wide(int id) const {
     return is_f32_sum(at(id)) && at(id).type == dtype::f32 && (only_columns_ || !is_array(id));
   }
-  /// Of which there is a sum for each element of the inner axes.
+  /// Whether each element of the inner axes has its own sum.
   bool is_array(int id) const { return at(id).span == span_of::row && (at(at(id).args[0]).axes & inner()) != 0; }
-  /// True when the kernel does nothing but add rows to arrays of sums, and what can be done element by element.
+  /// True when the kernel only adds rows to arrays of sums, with elementwise operations.
   bool only_columns() const { return only_columns_; }
   std::string initial(int id) const {
     return at(id).kind == kind::arg_reduce ? accumulator_type(id) + "{0, -1}" : cuda_identity(at(id));
   }
-  /// What an element contributes, as an accumulator.
+  /// The contribution of an element, as an accumulator.
   std::string contribution(int id, int lane) const {
     const auto& i = at(id);
     const std::string x = name(i.args[0]);
@@ -240,12 +240,12 @@ class cuda_printer {
     out_.line(into + " = " + fold(id) + "(" + into + ", " + contribution(id, lane) + ");");
   }
 
-  /// The values that a pass has to compute beyond what is in scope, in order; `loads` of them are read before the rest.
+  /// The values that a pass must compute, in order, except those in scope; `loads` of them are read first.
   series<int> needed(const work& w) const {
     sorted_set<int> ids;
     auto visit = [&](auto&& self, int id) -> void {
       if (known_.count(id) || !ids.insert(id).second || held_.count(id)) return;
-      if (!is_guarded(at(id)))  // its guard stands in its place
+      if (!is_guarded(at(id)))  // its guard takes its place
         for (int a : at(id).args) self(self, a);
       if (at(id).at.at.index >= 0 && at(id).kind != kind::arg_reduce) self(self, at(id).at.at.index);
     };
@@ -261,7 +261,7 @@ class cuda_printer {
   int width_of(int id, const cuda_tile& t) const { return has_lanes(id, t) ? t.width : 1; }
   bool is_indirect(int id) const { return at(id).kind == kind::load && at(id).at.at.index >= 0; }
 
-  /// Declares the packs of loads and reads those that need no index; they are held from then on.
+  /// Declares the packs of loads, and reads those that need no index; they are held from then on.
   void read(const series<int>& loads, const cuda_tile& t, const std::string& array = "x") {
     for (int id : loads) {
       declare_pack(id, t, array);
@@ -305,8 +305,8 @@ class cuda_printer {
     out_.block("for (int l = 0; l < " + number(t.width) + "; ++l)", inside);
   }
 
-  /// Prints a pass: loads first, then values, sums and stores. `keep` are values that later passes read; `into` names the
-  /// accumulator of a reduction, `l` counting lanes.
+  /// Prints a pass: loads first, then values, sums and stores. `keep` are values for later passes; `into` names the
+  /// accumulator of a reduction, where `l` counts lanes.
   template <class Into, class Store>
   void pass(const cuda_tile& t, const work& w, const sorted_set<int>& keep, Into&& into, Store&& other_store) {
     const auto ids = needed(w);
@@ -462,10 +462,10 @@ class cuda_printer {
   bool wide_, calls_, once_;
   int first_;
   bool only_columns_ = true;
-  sorted_set<int> known_;  ///< values that a name in scope has
+  sorted_set<int> known_;  ///< values with a name in scope
   mutable sorted_set<int> touched_;
   sorted_set<int> single_;
-  sorted_set<int> held_;  ///< values that an array in scope has, of every position of the tile
+  sorted_set<int> held_;  ///< values with an array in scope, for every position of the tile
 };
 
 }  // namespace sinter::engine::emit

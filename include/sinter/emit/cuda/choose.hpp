@@ -1,10 +1,10 @@
-// emit/cuda/choose.hpp: the kernel that tells a CUDA graph which branch to run, and whether to go on with a loop.
+// emit/cuda/choose.hpp: the kernel that selects a branch of a CUDA graph, and the end of a loop.
 #pragma once
 
 namespace sinter::engine::emit {
 
-/// choose(test, yes, no) sets the condition `yes` to the bool at test, and `no`, unless it is the same, to the opposite. NVRTC
-/// knows cudaGraphSetConditional without a header, and the driver without a library.
+/// choose(test, yes, no) sets the condition `yes` to the bool at test, and `no`, if it differs, to the opposite. NVRTC knows
+/// cudaGraphSetConditional without a header, and the driver without a library.
 inline constexpr const char* choose_source = R"(
 extern "C" __device__ void cudaGraphSetConditional(unsigned long long handle, unsigned int value);
 extern "C" __global__ void choose(const unsigned char* test, unsigned long long yes, unsigned long long no) {

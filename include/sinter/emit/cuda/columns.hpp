@@ -6,12 +6,12 @@
 
 namespace sinter::engine::emit {
 
-/// How column sums are spread over threads: `across` by `down` threads a block, each `width` columns of every down-th row.
+/// The distribution of column sums: `across` by `down` threads in a block, each with `width` columns of every down-th row.
 struct column_shape {
   int axis = -1, width = 1, vectors = 4;
   bool in_part = false;  ///< a row's last vector has fewer lanes
   int across = 32, down = 8;
-  dim count;  ///< vectors of a row
+  dim count;  ///< number of vectors in a row
   dim tiles;
   int chunks = 1;  ///< blocks that share a tile's rows
   int threads() const { return across * down; }
@@ -36,19 +36,19 @@ inline column_shape columns_of(const cuda_printer& p, const cuda_target& t) {
                      outer = k.extent(role::outer).number().value_or(1),
                      tiles =
                          std::max<std::int64_t>((dim(s.tiles.number().value_or(8)) * outer).number().value_or(1), 1);
-  // The threads' sums meet in shared memory, of which a block has 48 KiB.
+  // The threads' sums meet in shared memory; a block has 48 KiB.
   std::int64_t bytes = 0;
   for (int id = 0; id < p.size(); ++id)
     if (is_reduction(p.at(id))) bytes += s.width * p.accumulator_bytes(id);
   const auto has_room = [&] { return bytes * s.threads() <= (40 << 10); };
-  // Who waits for what is stored of the rows does not wait for the sums if they are finished by another launch.
+  // Readers of stored rows do not wait for the sums if another launch finishes them.
   const bool stores_rows = std::any_of(k.stores.begin(), k.stores.end(), [&](const auto& st) {
     return !p.is_uniform_store(st) && !is_final_store(p, st);
   });
   if (!stores_rows && k.extent(role::row).is_number() && rows <= 2048 &&
       count <= (1 << 20) / (std::max<std::int64_t>(rows, 1) * s.width) / std::max<std::int64_t>(outer, 1)) {
-    // Little enough for one launch: many threads down a column. Lines of 128 bytes across, or, where those leave most
-    // multiprocessors idle, sectors of 32: what was just written is still in the cache.
+    // Little enough for one launch: many threads down a column. Lines of 128 bytes across; if these leave most
+    // multiprocessors idle, sectors of 32, since recently written data is still in the cache.
     s.across = std::min(s.across, 8);
     while (s.across > 1 && s.width * s.across > 8 && count * outer / s.across * 2 <= t.multiprocessors) s.across /= 2;
     s.tiles = s.count.is(0) ? dim(1) : ceil_div(s.count, s.across);
@@ -57,8 +57,8 @@ inline column_shape columns_of(const cuda_printer& p, const cuda_target& t) {
     return s;
   }
   while (s.down > 1 && (s.down / 2 >= rows || !has_room())) s.down /= 2;
-  // One wave of 1024 threads to a multiprocessor: with 64 bytes each, 64 KiB are on their way.
-  // Three quarters of one are enough to do without a second launch.
+  // One wave of 1024 threads on each multiprocessor: with 64 bytes each, 64 KiB are in flight. Three quarters of a wave
+  // suffice to save a second launch.
   const std::int64_t most = std::int64_t{1024 / s.threads()} * t.multiprocessors,
                      wave = 4 * tiles >= 3 * most ? 1 : round_up(most, tiles);
   s.chunks = static_cast<int>(std::clamp<std::int64_t>(std::min(wave, rows / (s.down * s.vectors)), 1, 1024));
@@ -71,7 +71,7 @@ inline finish_shape finish_of(const cuda_printer& p, const dim& parts) {
   f.columns = p.code().extent(role::inner);
   for (int id = 0; id < p.size(); ++id) f.arrays = f.arrays || (is_reduction(p.at(id)) && p.is_array(id));
   for (const auto& s : p.code().stores) f.arrays = f.arrays || (is_final_store(p, s) && p.varies(s, p.inner()));
-  // Four reads in a row at most, each of eight at once.
+  // At most four successive reads, each of eight at once.
   f.across = static_cast<int>(std::clamp<std::int64_t>(power_of_two(parts.number().value_or(128) / 16), 1, 16));
   std::int64_t shared = 0;
   for (int id = 0; id < p.size(); ++id)
@@ -95,8 +95,7 @@ inline series<int> arrays_of(const cuda_printer& p) {
   return ids;
 }
 
-/// Where a thread stands: its columns, and the first of its rows. Neighbouring blocks take neighbouring columns of the same
-/// rows.
+/// A thread's position: its columns, and the first of its rows. Neighbouring blocks take neighbouring columns of the same rows.
 inline void place_columns(cuda_printer& p, const column_shape& s) {
   writer& out = p.out();
   const std::string flat = p.flat(), tiles = p.count(s.tiles), chunks = p.number(s.chunks);
@@ -110,7 +109,7 @@ inline void place_columns(cuda_printer& p, const column_shape& s) {
   p.unravel("f", p.axes_of(role::inner), s.width);
 }
 
-/// A thread's sums of its columns, which begin with what changes nothing.
+/// A thread's sums of its columns, initialised with the identity.
 inline void begin_columns(cuda_printer& p, const column_shape& s, const series<int>& arrays) {
   for (int id : arrays) {
     p.out().line(p.accumulator_type(id) + " " + p.acc(id) + "[" + p.number(s.width) + "];");
@@ -181,7 +180,7 @@ inline void fold_down(cuda_printer& p, const column_shape& s, const series<int>&
   out.line("__syncthreads();");
 }
 
-/// The block's sums: final, or where blocks share rows, its part of them.
+/// The block's sums: final, or its part of them if blocks share rows.
 inline void leave_columns(cuda_printer& p, const column_shape& s, const cuda_partials& parts,
                           const series<int>& arrays) {
   writer& out = p.out();

@@ -8,8 +8,8 @@
 
 namespace sinter::engine::emit {
 
-/// What all of them stand on. EACH(i, a, b) shares a loop among the threads of a matrix; SYNC() is where they meet. A matrix of
-/// `alone` rows or fewer has one thread.
+/// The common part. EACH(i, a, b) divides a loop among the threads of a matrix; SYNC() synchronises them. A matrix of at most
+/// `alone` rows has one thread.
 inline constexpr const char* factor_prelude = R"(
 typedef long long idx;
 #define EACH(i, a, b) for (idx i = (idx)(a) + (Alone ? 0 : threadIdx.x); i < (b); i += Alone ? 1 : blockDim.x)
@@ -201,7 +201,7 @@ extern "C" __global__ void sinter_factor(const real* a, real* q, real* r, idx co
 }
 )";
 
-/// Pairs of 0 … n − 1 in rounds: in each round every number is in one pair at most.
+/// Pairs of 0 … n − 1 in rounds: in each round every number is in at most one pair.
 inline constexpr const char* rounds_text = R"(
 static __device__ void pair_of(idx round, idx e, idx even, idx& p, idx& q) {
   const idx last = even - 1;
@@ -416,7 +416,7 @@ extern "C" __global__ void sinter_factor(const real* a, real* u, real* s, real* 
 }
 )";
 
-/// The text of one factorisation; `entry` is "sinter_factor". `large`: for matrices that a block takes by panels.
+/// The text of one factorisation; `entry` is "sinter_factor". `large` is for matrices that a block factorises by panels.
 inline std::string factor_source(const std::string& what, dtype type, bool lower, bool unit, bool large = false) {
   const bool twofold = type == dtype::f64;
   std::string out = twofold

@@ -1,4 +1,4 @@
-// emit/cuda/follow.hpp: rows that one block of a product on tensor cores makes as a whole, and a kernel of these rows: one launch.
+// emit/cuda/follow.hpp: a product on tensor cores whose blocks make whole rows, and a kernel on these rows, in one launch.
 #pragma once
 
 #include <optional>
@@ -7,15 +7,15 @@
 
 namespace sinter::engine::emit {
 
-/// A block's part of both kernels: as many rows of each.
+/// A block's part of both kernels: the same rows of each.
 struct follow_shape {
   tensor_shape product;
-  walk_shape rows;  ///< where nothing is summed along the rows, its row alone
+  walk_shape rows;  ///< without sums along the rows, only its row
 };
 
 namespace detail {
 
-/// True when a kernel reads what the product's only store writes at the same places, and nowhere else.
+/// True when a kernel reads the product's only stored values at the same places, and nowhere else.
 inline bool reads_as_written(const kernel& product, const kernel& k) {
   const plan::access& to = product.stores[0].at;
   const int id = product.buffers[static_cast<std::size_t>(to.buffer)].id;
@@ -30,8 +30,8 @@ inline bool sums_rows(const kernel& k) { return k.mask(role::row) != 0; }
 
 }  // namespace detail
 
-/// How blocks of one launch make rows of a narrow product and then do with them what the second kernel does; nothing where
-/// that needs rows of other blocks.
+/// The launch in which blocks make rows of a narrow product, and then run the second kernel on them. Nothing if it needs rows
+/// of other blocks.
 inline std::optional<follow_shape> follow_of(const kernel& product, cuda_printer& then, const cuda_target& t) {
   const kernel& k = then.code();
   const bool reduces = std::any_of(k.body.begin(), k.body.end(), plan::is_reduction);

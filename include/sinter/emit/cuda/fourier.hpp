@@ -130,7 +130,7 @@ extern "C" __global__ void sinter_fourier(const real* x, real* y, real* work, id
 }
 )";
 
-/// The text of transforms; `entry` is "sinter_fourier". `scale` is 0, 1 for 1 / √n and 2 for 1 / n.
+/// The text of transforms; `entry` is "sinter_fourier". `scale` is 0 for none, 1 for 1 / √n and 2 for 1 / n.
 inline std::string fourier_source(dtype type, bool inverse, int scale) {
   std::string out =
       type == dtype::f64 ? "typedef double real;\n#define TERMS 9\n" : "typedef float real;\n#define TERMS 5\n";

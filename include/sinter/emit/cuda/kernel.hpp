@@ -1,4 +1,4 @@
-// emit/cuda/kernel.hpp: kernel -> self-contained CUDA source for NVRTC, and how to launch it.
+// emit/cuda/kernel.hpp: kernel -> self-contained CUDA source for NVRTC, and its launches.
 #pragma once
 
 #include <span>
@@ -18,7 +18,7 @@ namespace sinter::engine::emit {
 
 namespace detail {
 
-/// Of a source of two entries: tells what the last one printed, by `p`, reads and writes.
+/// For a source of two entries: records the buffers that the last entry, printed by `p`, reads and writes.
 inline void tell_touched(cuda_source& s, const cuda_printer& p) {
   auto& touches = s.launches.back().touches;
   const auto first = static_cast<std::size_t>(p.first_buffer());
@@ -30,7 +30,7 @@ inline bool has_reductions(const kernel& k) {
   return std::any_of(k.body.begin(), k.body.end(), [](const auto& i) { return is_reduction(i); });
 }
 
-/// Whether what a store combines depends on the order, which matters.
+/// Whether the result of a store's combiner depends on the order, and the order matters.
 inline bool is_ordered(const plan::store& s, bool deterministic) {
   if (s.combiner == ir::op::identity) return !s.apart;
   return deterministic && s.combiner != ir::op::maximum && s.combiner != ir::op::minimum;
@@ -67,7 +67,7 @@ inline void print_cuda_scan(cuda_source& s, writer& out, const kernel& k) {
   cuda_launch_of(s, out, only, kernel_entry, shape.blocks, shape.threads, 0, [&] { print_scan(p, shape); });
 }
 
-/// Tiles of rows, then passes that merge four runs into one; the last entry is asked for once a pass.
+/// Tiles of rows, then passes that merge four runs into one; the last entry is launched once for each pass.
 inline void print_cuda_sort(cuda_source& s, writer& out, const kernel& k) {
   const kernel* const only[] = {&k};
   const sort_shape shape = shape_of_sort(k);
@@ -138,7 +138,7 @@ inline void print_cuda_rows(cuda_source& s, writer& out, const kernel& k, const 
   tell_touched(s, finish);
 }
 
-/// The entry that adds up what `count` blocks have left.
+/// The entry that sums the partial results of `count` blocks.
 inline void print_cuda_finish(cuda_source& s, writer& out, std::span<const kernel* const> kernels, cuda_printer last,
                               const cuda_partials& parts, const dim& count) {
   s.scratch = parts.bytes();
@@ -176,7 +176,7 @@ inline void print_cuda_columns(cuda_source& s, writer& out, const kernel& k, con
   print_cuda_finish(s, out, only, cuda_printer(k, out), parts, count);
 }
 
-/// A product, then a kernel of its rows, which the block that has made them goes on with.
+/// A product, followed in the same block by a kernel on its rows.
 inline void print_cuda_followed(cuda_source& s, writer& out, std::span<const kernel* const> both,
                                 const cuda_target& t) {
   const int first = static_cast<int>(both[0]->buffers.size());
@@ -215,7 +215,7 @@ inline void print_cuda(cuda_source& s, const kernel& k, const cuda_target& t) {
 
 }  // namespace detail
 
-/// The source of one kernel; deterministic, and equal but for #line where kernels differ only in places.
+/// The source of one kernel; deterministic, and equal except for #line if kernels differ only in locations.
 SINTER_API cuda_source cuda(const kernel& k, const cuda_target& t) {
   cuda_source s;
   detail::print_cuda(s, k, t);
@@ -239,15 +239,15 @@ SINTER_API cuda_source cuda(const plan::common_kernel& common, std::span<const s
   return s;
 }
 
-/// True when one launch can do the work of two kernels of which the second needs what the first, a product, has made.
+/// True when one launch can do a product and a second kernel that reads its result.
 SINTER_API bool can_follow(const kernel& product, const kernel& then, const cuda_target& t) {
   writer unused;
   cuda_printer p(then, unused);
   return product.is_product() && follow_of(product, p, t).has_value();
 }
 
-/// One launch that does the work of several kernels which do not depend on one another (plan::horizontal), or of a product and a
-/// kernel that can follow it. Buffers are numbered through: the first kernel's, then the second's, and so on.
+/// One launch for several independent kernels (plan::horizontal), or for a product and a kernel that can follow it. Buffers
+/// are numbered through: the first kernel's, then the second's, and so on.
 SINTER_API cuda_source cuda(std::span<const kernel* const> kernels, const cuda_target& t) {
   if (kernels.size() == 1) return cuda(*kernels[0], t);
   if (kernels.size() >= plan::least_alike && plan::shares_by_shape(*kernels[0])) {

@@ -38,32 +38,32 @@ inline const series<piece>& cuda_pieces() {
   return all;
 }
 
-/// How a buffer is declared.
+/// The declaration of a buffer.
 inline std::string pointer_to(const plan::buffer_use& b) {
   const std::string type = memory_type(b.type);
   return b.by_value ? "const " + type : b.written ? type + "*" : "const " + type + "*";
 }
 
-/// Numbers that each kernel of a source of one shape has in its table.
+/// The number of table entries of each kernel in a source of one shape.
 inline int numbers_of_member(const cuda_source& s) {
   return s.members > 1 ? static_cast<int>(s.table.numbers.size() / s.members) : 0;
 }
 
-/// Sizes that are parameters of every entry.
+/// The sizes that are parameters of every entry.
 inline int sizes_of(std::span<const kernel* const> kernels, const cuda_source& s) {
   int symbols = 0;
   for (const auto* k : kernels) symbols = std::max(symbols, k->symbols);
   return symbols - numbers_of_member(s);
 }
 
-/// The bytes of a source's parameters with its table among them, and `sizes`.
+/// The bytes of a source's parameters, including its table and `sizes`.
 inline std::int64_t bytes_with_table(const cuda_source& s, int sizes) {
   const auto numbers = static_cast<std::int64_t>(s.table.numbers.size()) * s.table.number_bytes;
   const std::size_t words = s.parameters.size() + s.table.buffers.size() + 1 + static_cast<std::size_t>(sizes);
   return static_cast<std::int64_t>(8 * words) + (numbers + 7) / 8 * 8;
 }
 
-/// The parameters of every entry of a source, whose table is known.
+/// The parameters of every entry of a source whose table is known.
 inline std::string cuda_parameters(std::span<const kernel* const> kernels, const cuda_source& s) {
   std::string text;
   int n = 0;
@@ -92,8 +92,8 @@ inline void declare_sizes(writer& out, std::span<const kernel* const> kernels, i
              std::to_string(s) + ";");
 }
 
-/// Declares the numbers and the buffers of kernel `member` of those that a table is of, `count`. The table has the numbers from `from` on,
-/// the buffers that are `apart` from `at` on. `first`: the number of the code's first buffer.
+/// Declares the numbers and the buffers of kernel `member` among the `count` kernels of a table. The table has the numbers
+/// from `from` on, and the buffers that are `apart` from `at` on. `first` is the number of the code's first buffer.
 inline void declare_member(writer& out, const kernel& code, std::size_t count, std::size_t from, int numbers,
                            std::size_t at, const series<int>& apart, int first) {
   const auto number = [](std::size_t n) { return std::to_string(n); };
@@ -110,7 +110,7 @@ inline void declare_member(writer& out, const kernel& code, std::size_t count, s
   }
 }
 
-/// Prints a block's kernel among those of one shape, and `inside` for its number among that kernel's blocks.
+/// Prints the choice of a block's kernel among kernels of one shape, and `inside` with the block's number in that kernel.
 template <class F>
 void print_member_of(const cuda_source& s, writer& out, const kernel& code, const dim& blocks, F&& inside) {
   const std::string each = blocks.is_number() ? blocks.text() : "(" + blocks.text() + ")";
@@ -128,7 +128,7 @@ void print_member_of(const cuda_source& s, writer& out, const kernel& code, cons
   });
 }
 
-/// The functions that kernels of many costly operations call.
+/// The functions called by kernels of many costly operations.
 inline std::string called_functions(std::span<const kernel* const> kernels) {
   sorted_set<std::string> all;
   for (const auto* k : kernels)
@@ -142,7 +142,7 @@ inline std::string called_functions(std::span<const kernel* const> kernels) {
   return joined_text(all);
 }
 
-/// A text of what `kernels` do.
+/// A text for `kernels`, with its prelude.
 inline std::string with_prelude(std::span<const kernel* const> kernels, const std::string& of_kernels) {
   const std::string body = called_functions(kernels) + of_kernels;
   series<std::string> labels;
@@ -156,7 +156,7 @@ inline std::string with_prelude(std::span<const kernel* const> kernels, const st
   return text + "namespace sx {\n" + body + "}  // namespace sx\n";
 }
 
-/// A text with an entry; `inside` prints a block's work on `out`, which finds its number in `block`.
+/// A text with an entry; `inside` prints a block's work on `out`, with its number in `block`.
 template <class F>
 void cuda_launch_of(cuda_source& s, writer& out, std::span<const kernel* const> kernels, const std::string& name,
                     dim blocks, int threads, int resident, F&& inside, int shared = 0) {
@@ -188,7 +188,7 @@ void cuda_launch_of(cuda_source& s, writer& out, std::span<const kernel* const> 
       {name, n && *n > most_blocks ? dim(most_blocks) : blocks, threads, shared, {}, s.texts.size() - 1});
 }
 
-/// At least one block where something is stored whatever the extents are.
+/// At least one block if there are stores for any extents.
 inline dim blocks_for(const cuda_printer& p, dim blocks) {
   return blocks.is(0) && p.has_uniform_stores() ? dim(1) : blocks;
 }

@@ -5,8 +5,8 @@
 
 namespace sinter::engine::emit {
 
-/// A block of 256 threads a matrix. A thread has a row or a column of a panel in registers: loops over those have constant bounds. EACH,
-/// NONE and others are those of factor_prelude, with Alone false.
+/// A block of 256 threads for each matrix. A thread has a row or a column of a panel in registers, so loops over these have
+/// constant bounds. EACH, NONE and others are as in factor_prelude, with Alone false.
 inline constexpr const char* panel_prelude = R"(
 static const bool Alone = false;
 // Rows i from `first` on and columns j of a panel, shared among the threads without a division.
@@ -267,7 +267,7 @@ extern "C" __global__ void __launch_bounds__(256) sinter_factor_again(const int*
 }
 )";
 
-/// What of a factorisation goes by panels: its text, or null.
+/// The text of a factorisation by panels, or null.
 inline const char* panels_text(const std::string& what) {
   return what == "cholesky"     ? cholesky_panels_text
          : what == "triangular" ? triangular_panels_text

@@ -7,13 +7,13 @@
 
 namespace sinter::engine::emit {
 
-/// How a kernel without reductions is spread over threads.
+/// The distribution of a kernel without reductions over threads.
 struct pointwise_shape {
   int axis = -1;  ///< of the lanes
   int width = 1, vectors = 1, threads = 256;
   bool rest = false;     ///< the last elements do not fill a vector
-  bool in_part = false;  ///< nor do those of a row
-  dim count;             ///< vectors
+  bool in_part = false;  ///< the last elements of a row do not fill a vector
+  dim count;             ///< number of vectors
   dim blocks;
 };
 
@@ -29,9 +29,9 @@ inline bool scatters(const kernel& k) {
   return std::any_of(k.stores.begin(), k.stores.end(), [](const auto& s) { return s.accumulate; });
 }
 
-/// Vectors of `width` elements of which a thread of `all` has loads on the way. 16 bytes of each of 2048 threads are the 32 KiB
-/// that a multiprocessor's share of the memory's bandwidth needs; what the cache holds comes faster and wants 32. Gathers wait
-/// twice, and costly arithmetic on f16 shares that of indices: they want 64. (bench/gpu and its like on an H200.)
+/// The number of vectors of `width` elements that a thread of `all` has in flight. 16 bytes from each of 2048 threads are the
+/// 32 KiB that a multiprocessor's share of the bandwidth requires. Cached data is faster and requires 32. Gathers wait twice,
+/// and costly arithmetic on f16 shares its indices: they require 64. (bench/gpu and similar measurements on an H200.)
 inline int vectors_of(const kernel& k, int width, std::int64_t all) {
   int loads = 0;
   std::int64_t each = 1, bytes = 16;
@@ -46,7 +46,7 @@ inline int vectors_of(const kernel& k, int width, std::int64_t all) {
   return static_cast<int>(std::clamp<std::int64_t>(bytes / each, 1, loads <= 2 ? 4 : loads <= 4 ? 2 : 1));
 }
 
-/// `threads`: of a block, when it is given; `count`: the elements of a launch that does this for more kernels.
+/// `threads` is the size of a block, if given; `count` is the number of elements of a launch for several kernels.
 inline pointwise_shape shape_of(const kernel& k, const cuda_target& t, int threads = 0, std::int64_t count = 0) {
   pointwise_shape s;
   s.axis = static_cast<int>(k.axes.size()) - 1;
@@ -70,11 +70,11 @@ inline pointwise_shape shape_of(const kernel& k, const cuda_target& t, int threa
 
 }  // namespace detail
 
-/// A small destination that many updates are added to: each block adds them up in shared memory, and then what it has to the destination.
+/// A small destination of many updates: each block sums them in shared memory, and then adds its sums to the destination.
 struct block_sums {
   const plan::store* store = nullptr;
-  std::int64_t elements = 0;  ///< from the buffer's first to the last that an update may reach
-  std::int64_t rounds = 1;    ///< of the blocks of a pointwise_shape, that one block does
+  std::int64_t elements = 0;  ///< from the buffer's first element to the last that an update may reach
+  std::int64_t rounds = 1;    ///< rounds of a pointwise_shape's blocks in one block
 };
 
 namespace detail {
@@ -95,8 +95,9 @@ inline std::optional<std::int64_t> reach_of(const kernel& k, const plan::store& 
   return last + 1;
 }
 
-/// Updates of one address wait for each other in the L2 cache, of which few parts have a small destination: 1e6 counts of 100 bins take
-/// 300 us there. A block that sums first has four times as many updates as elements, and blocks are as many as run at once.
+/// Updates of one address wait for each other in the L2 cache, of which a small destination uses few parts: 1e6 counts of 100
+/// bins take 300 us there. A block that sums first has at least four times as many updates as elements, and there are as many
+/// blocks as run at once.
 inline std::optional<block_sums> block_sums_of(const kernel& k, const pointwise_shape& s, const cuda_target& t) {
   constexpr std::int64_t most_bytes = 16 << 10, updates_each = 4;
   block_sums b;
@@ -125,8 +126,8 @@ inline std::optional<block_sums> block_sums_of(const kernel& k, const pointwise_
 
 }  // namespace detail
 
-/// Prints `*p += x`, or what else the store does, where the index is in bounds. x is what `value` names, a lane of the stored value or
-/// several. `instead`: an array that stands for the buffer.
+/// Prints `*p += x`, or the store's other combiner, if the index is in bounds. x is named by `value`, a lane of the stored
+/// value or several. `instead` is an array in place of the buffer.
 inline void print_add(cuda_printer& p, const plan::store& s, int lane, const std::string& value, bool atomic,
                       const std::string& instead = {}) {
   const auto& a = s.at.at;
@@ -135,7 +136,7 @@ inline void print_add(cuda_printer& p, const plan::store& s, int lane, const std
     where += " + " + scaled(a.stride[static_cast<std::size_t>(lane)], "l");
   const std::string inside = "if ((s_u64)" + p.name(a.index) + " < (s_u64)(" + s.bound.text() + ")) ";
   if (s.combiner == ir::op::identity) {
-    const bool several = value[0] == 'y';  // packs are so called
+    const bool several = value[0] == 'y';  // packs have such names
     return void(p.out().line(inside + (several ? "store(" : "store1(") + where + ", " + value + ");"));
   }
   if (s.combiner == ir::op::add) {
@@ -158,7 +159,8 @@ inline void print_add(cuda_printer& p, const plan::store& s, int lane, const std
   }
 }
 
-/// The body of a block of a kernel without reductions; `block` counts from 0. `sums`: what is added up in an array of the block first.
+/// The body of a block of a kernel without reductions; `block` counts from 0. `sums` is the store whose values are summed in
+/// an array of the block.
 SINTER_API void print_pointwise(cuda_printer& p, const pointwise_shape& s, const plan::store* sums = nullptr) {
   const kernel& k = p.code();
   writer& out = p.out();
@@ -204,12 +206,12 @@ SINTER_API void print_pointwise(cuda_printer& p, const pointwise_shape& s, const
   p.leave(outer);
 }
 
-/// Rounds of blocks of a pointwise kernel whose sums are the block's, then those to the destination.
+/// Rounds of a pointwise kernel's blocks with sums in the block, which are then added to the destination.
 SINTER_API void print_block_sums(cuda_printer& p, const pointwise_shape& s, const block_sums& b) {
   writer& out = p.out();
   const std::string type = memory_type(type_of(p.code(), b.store->at)), n = p.number(b.elements),
                     each = "for (int e = threadIdx.x; e < " + n + "; e += " + p.number(s.threads) + ") ";
-  // Elements of 8 and 16 bits are added to through the word that holds them.
+  // Atomic additions to elements of 8 and 16 bits use the containing word.
   out.line("__shared__ __align__(8) " + type + " sums[" + p.number((b.elements + 3) / 4 * 4) + "];");
   out.line(each + "sums[e] = " + type + "{};");
   out.line("__syncthreads();");
@@ -223,7 +225,7 @@ SINTER_API void print_block_sums(cuda_printer& p, const pointwise_shape& s, cons
   out.line(each + "if (load1(sums + e) != 0) atomic_add(" + p.pointer(b.store->at.buffer) + " + e, load1(sums + e));");
 }
 
-/// A scatter in order: threads take the axes along which no two updates meet, and walk the others one after another.
+/// A scatter in order: threads take the axes along which updates never meet, and walk the other axes sequentially.
 SINTER_API void print_ordered_scatter(cuda_printer& p, const dim& parallel, int threads) {
   const kernel& k = p.code();
   writer& out = p.out();
@@ -246,7 +248,8 @@ SINTER_API void print_ordered_scatter(cuda_printer& p, const dim& parallel, int 
   nest(nest, 0);
 }
 
-/// Axes of a kernel that make a tile of `side` by `side`: the lanes' and the one along which some loads are contiguous.
+/// The axes of a kernel that make a tile of `side` by `side`: the lanes' axis, and the axis along which some loads are
+/// contiguous.
 struct tile_shape {
   tiling loads;
   int side = 64, threads = 256;
@@ -275,7 +278,7 @@ inline std::optional<tile_shape> tile_of(const kernel& k) {
   }
   s.width = std::min(vector_width(k, last, tail::none), 8);
   s.across = std::min(s.across, 8);
-  // Two blocks and more to a multiprocessor, within the 48 KiB that need no opt-in.
+  // At least two blocks on a multiprocessor, within the 48 KiB that need no opt-in.
   while (s.side > 16 && bytes * s.side * (s.side + 1) > (24 << 10)) s.side /= 2;
   if (bytes * s.side * (s.side + 1) > (47 << 10)) return std::nullopt;
   s.blocks = ceil_div(k.axes[found->axis].extent, s.side) * ceil_div(k.axes.back().extent, s.side);
@@ -284,7 +287,7 @@ inline std::optional<tile_shape> tile_of(const kernel& k) {
   return s;
 }
 
-/// Where a block's tile begins, and its place along the other axes: neighbouring blocks go along the axis that is written.
+/// The start of a block's tile, and its place along the other axes; neighbouring blocks follow the written axis.
 inline void place_tile(cuda_printer& p, const tile_shape& s) {
   const kernel& k = p.code();
   writer& out = p.out();
@@ -302,7 +305,7 @@ inline void place_tile(cuda_printer& p, const tile_shape& s) {
   p.unravel("(g/" + along + "/" + across + ")", others);
 }
 
-/// How the block's threads take the elements of its tile: in vectors along axis `fast`.
+/// The elements of a tile for the block's threads: in vectors along axis `fast`.
 inline cuda_tile tile_along(cuda_printer& p, const tile_shape& s, std::size_t fast, std::size_t slow, int width) {
   const kernel& k = p.code();
   cuda_tile t;
@@ -323,7 +326,7 @@ inline cuda_tile tile_along(cuda_printer& p, const tile_shape& s, std::size_t fa
   return t;
 }
 
-/// Turns what was read across: from the packs `z` through shared memory into packs along the last axis.
+/// Transposes the transposed loads: from the packs `z` through shared memory into packs along the last axis.
 inline void turn_tiles(cuda_printer& p, const tile_shape& s, const cuda_tile& in, const cuda_tile& through) {
   writer& out = p.out();
   p.over_vectors(in, [&] {
@@ -347,8 +350,8 @@ inline void turn_tiles(cuda_printer& p, const tile_shape& s, const cuda_tile& in
 
 }  // namespace detail
 
-/// The body of a block of a kernel that reads along one axis and writes along another: what runs across is read along its
-/// own axis into shared memory, transposed there, and taken from it when the rest is read and written.
+/// The body of a block of a kernel that reads along one axis and writes along another. Transposed operands are read along
+/// their own axis into shared memory, and taken from it while other operands are read and results are written.
 SINTER_API void print_tiles(cuda_printer& p, const tile_shape& s) {
   const kernel& k = p.code();
   const std::size_t last = k.axes.size() - 1, q = s.loads.axis;
@@ -364,7 +367,7 @@ SINTER_API void print_tiles(cuda_printer& p, const tile_shape& s) {
   cuda_printer::work w;
   for (const auto& st : k.stores)
     if (!p.is_uniform_store(st)) w.stores.push_back(&st);
-  // What is read along the last axis is on its way while the tiles are turned.
+  // Operands along the last axis are in flight while the tiles are transposed.
   series<int> direct;
   for (int id : p.needed(w))
     if (p.at(id).kind == kind::load && !std::count(s.loads.loads.begin(), s.loads.loads.end(), id) &&

@@ -1,4 +1,4 @@
-// emit/cuda/product.hpp: a matrix product with what follows it -> CUDA: tiles in shared memory, sums in registers.
+// emit/cuda/product.hpp: a matrix product with its epilogue -> CUDA: tiles in shared memory, sums in registers.
 #pragma once
 
 #include "../../base/series.hpp"
@@ -6,7 +6,8 @@
 
 namespace sinter::engine::emit {
 
-/// A block makes a tile of the result of `side` by `side` elements, a thread of 16 by 16 every 16th of both.
+/// A block makes a tile of the result of `side` by `side` elements. Each of 16 by 16 threads makes every 16th element in both
+/// directions.
 struct product_shape {
   int side = 64, depth = 16;
   dim m, n, k, batch;
@@ -38,7 +39,7 @@ inline product_shape shape_of_product(const kernel& c, const cuda_target& t) {
   s.k = k;
   s.batch = batch;
   auto blocks = [&](int side) { return ceil_div(s.m, side) * ceil_div(s.n, side) * s.batch; };
-  // Eight by eight sums a thread where that still gives every multiprocessor a block; f64 has fewer registers to spare.
+  // Eight by eight sums for each thread, if every multiprocessor still has a block; f64 has fewer registers to spare.
   const bool wide = size_of(compute_type(c.products[0].type)) == 8;
   if (!wide && blocks(128).number().value_or(0) >= t.multiprocessors) s.side = 128;
   while (s.side > 16 && blocks(s.side).number().value_or(1 << 20) < t.multiprocessors) s.side /= 2;
@@ -46,7 +47,7 @@ inline product_shape shape_of_product(const kernel& c, const cuda_target& t) {
   return s;
 }
 
-/// Σ stride·axis of one group of axes, by their flat position; declares the axes of k besides those of the kernel.
+/// Σ stride·axis over a group of axes, by their flat position; declares the axes of k besides the kernel's axes.
 inline std::string walk_text(const cuda_printer& p, const plan::affine& at, const series<std::size_t>& axes,
                              const std::string& flat) {
   const kernel& c = p.code();
@@ -64,12 +65,12 @@ inline std::string walk_text(const cuda_printer& p, const plan::affine& at, cons
   return sum(terms);
 }
 
-/// True when an operand is contiguous along k rather than along the other axis.
+/// True when an operand is contiguous along k, and not along the other axis.
 inline bool runs_along(const plan::affine& at, const series<std::size_t>& axes) {
   return !axes.empty() && at.stride[axes.back()].is(1);
 }
 
-/// Where in the result the block's tile of `high` by `wide` elements begins, and in which batch.
+/// The start of the block's tile of `high` by `wide` elements in the result, and its batch.
 inline void place_block(cuda_printer& p, const product_axes& x, const dim& m, const dim& n, int high, int wide) {
   const std::string along = p.count(ceil_div(n, wide)), across = p.count(ceil_div(m, high));
   p.out().line("const " + p.flat() + " g = block;");
@@ -78,7 +79,7 @@ inline void place_block(cuda_printer& p, const product_axes& x, const dim& m, co
   p.unravel("(g/" + along + "/" + across + ")", x.batch);
 }
 
-/// `a` and `b`: the first elements of the batch's matrices.
+/// `a` and `b` point to the first elements of the batch's matrices.
 inline void declare_operands(cuda_printer& p, const product_axes& x) {
   const auto in_batch = [&](std::size_t axis) { return std::count(x.batch.begin(), x.batch.end(), axis) > 0; };
   const auto declare = [&](const char* name, const plan::access& from) {
@@ -89,7 +90,7 @@ inline void declare_operands(cuda_printer& p, const product_axes& x) {
   declare("b", p.code().products[0].b);
 }
 
-/// The operands' tiles in shared memory, and a thread's sums, which begin at 0.
+/// The operands' tiles in shared memory, and a thread's sums, initialised with 0.
 inline void declare_tiles(cuda_printer& p, const product_shape& s, const std::string& scalar) {
   writer& out = p.out();
   const std::string each = p.number(s.side / 16);
@@ -104,8 +105,8 @@ inline void declare_tiles(cuda_printer& p, const product_shape& s, const std::st
   out.line("for (int j = 0; j < " + each + "; ++j) sums[i][j] = 0;");
 }
 
-/// Fills an operand's tile, its other axes `axes` from `low`; what lies outside of the matrix is 0. Neighbouring threads read
-/// neighbouring elements, whichever way the operand lies.
+/// Fills an operand's tile, whose other axes `axes` start at `low`; elements outside of the matrix are 0. Neighbouring
+/// threads read neighbouring elements for either orientation of the operand.
 inline void fill_tile(cuda_printer& p, const product_shape& s, const std::string& name, const plan::affine& at,
                       const series<std::size_t>& axes, const std::string& low, const dim& end) {
   writer& out = p.out();
@@ -139,7 +140,7 @@ inline void print_tile_sums(cuda_printer& p, const product_shape& s, const std::
   });
 }
 
-/// What follows the product, for each of a thread's sums that lies in the result.
+/// The epilogue, for each of a thread's sums inside the result.
 inline void print_elements(cuda_printer& p, const product_shape& s, const product_axes& x, const std::string& scalar) {
   writer& out = p.out();
   const std::string each = p.number(s.side / 16);

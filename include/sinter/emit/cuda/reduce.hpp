@@ -1,5 +1,5 @@
-// emit/cuda/reduce.hpp: the parts of CUDA reductions: a group of threads' fold, partial results in scratch memory, and the
-// launch that adds them in order.
+// emit/cuda/reduce.hpp: the parts of CUDA reductions: a fold among a group of threads, partial results in scratch memory, and
+// the launch that adds them in order.
 #pragma once
 
 #include "../../base/sorted.hpp"
@@ -7,15 +7,15 @@
 
 namespace sinter::engine::emit {
 
-/// Accumulators that blocks leave in scratch memory, `parts` for each outer position.
+/// Accumulators that blocks store in scratch memory, `parts` for each outer position.
 class cuda_partials {
  public:
   explicit cuda_partials(cuda_printer& p) : p_(p) {}
 
-  /// Reserves a reduction's partial results: `each` elements at every part.
+  /// Reserves a reduction's partial results: `each` elements in every part.
   void reserve(int id, const dim& count) {
     offsets_.emplace(id, bytes_);
-    // Whole sectors of 256 bytes, whatever the extents are.
+    // Whole sectors of 256 bytes for any extents.
     bytes_ += ceil_div(count * dim(p_.accumulator_bytes(id)), 256) * dim(256);
   }
   std::string at(int id, const std::string& index) const {
@@ -43,7 +43,7 @@ inline void name_result(cuda_printer& p, int id, const std::string& total) {
   p.learn(id);
 }
 
-/// Shared memory for folds over more than a warp; `turns` copies where a loop comes back to it.
+/// Shared memory for folds over more than a warp; `turns` copies if a loop reuses it.
 inline void declare_slots(cuda_printer& p, const series<int>& ids, int group, int turns) {
   if (group <= 32) return;
   for (int id : ids)
@@ -80,7 +80,7 @@ inline void begin_accumulator(cuda_printer& p, int id) {
   p.out().line(p.accumulator_type(id) + " " + p.acc(id) + " = " + p.initial(id) + ";");
 }
 
-/// Values that stores need, and the stores, by one thread.
+/// The values that stores need, and the stores, by one thread.
 inline void print_final(cuda_printer& p, const series<const plan::store*>& stores) {
   cuda_printer::work w;
   w.stores = stores;
@@ -88,14 +88,14 @@ inline void print_final(cuda_printer& p, const series<const plan::store*>& store
   for (const auto* s : stores) p.store_scalar(*s);
 }
 
-/// Stores of what is known only when all rows are done.
+/// Whether a store depends on all rows.
 inline bool is_final_store(const cuda_printer& p, const plan::store& s) {
   if (p.is_uniform_store(s)) return false;
   return p.at(s.value).after_rows || (p.row() && !p.varies(s, p.row()));
 }
 
 struct finals {
-  series<const plan::store*> along, single;  ///< that vary along the inner axes, and that do not
+  series<const plan::store*> along, single;  ///< stores that vary along the inner axes, and the others
 };
 inline finals final_stores(const cuda_printer& p) {
   finals f;
@@ -106,7 +106,7 @@ inline finals final_stores(const cuda_printer& p) {
 
 }  // namespace detail
 
-/// How the partial results of the rows become the result.
+/// The combination of the rows' partial results.
 struct finish_shape {
   dim parts;            ///< per outer position
   dim columns;          ///< elements of an array of sums
@@ -116,7 +116,7 @@ struct finish_shape {
   dim tiles() const { return arrays && !columns.is(0) ? ceil_div(columns, 32) : dim(1); }
 };
 
-/// The body of the launch that adds what the blocks left, part by part in order, and stores what follows from it.
+/// The body of the launch that adds the blocks' parts in order, and stores values that depend on them.
 SINTER_API void print_finish(cuda_printer& p, const cuda_partials& parts, const finish_shape& f) {
   writer& out = p.out();
   detail::declare_folds(p);

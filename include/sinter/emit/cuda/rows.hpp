@@ -1,5 +1,5 @@
 // emit/cuda/rows.hpp: kernels whose reductions stay within rows -> CUDA: a row in the registers of a group of threads, in a
-// loop where it is longer, over several blocks where rows are few.
+// loop if it is longer, over several blocks if rows are few.
 #pragma once
 
 #include "../../base/sorted.hpp"
@@ -7,7 +7,7 @@
 
 namespace sinter::engine::emit {
 
-/// How rows are spread over threads.
+/// The distribution of rows over threads.
 struct row_shape {
   int axis = -1;  ///< of the lanes
   int width = 1, vectors = 1;
@@ -18,14 +18,14 @@ struct row_shape {
   bool recompute = false;
   sorted_set<int> keep;              ///< values in registers between passes
   bool in_part = false;              ///< a row's last vector has fewer lanes
-  dim count;                         ///< vectors of a row
-  std::optional<std::int64_t> most;  ///< how many they are, or may be
+  dim count;                         ///< number of vectors in a row
+  std::optional<std::int64_t> most;  ///< their number, or an upper bound
   int threads() const { return group * rows; }
 };
 
 namespace detail {
 
-/// What runs over the elements of a row in pass `stage`.
+/// The work on a row's elements in pass `stage`.
 inline cuda_printer::work work_of(const cuda_printer& p, int stage) {
   cuda_printer::work w;
   for (int id = 0; id < p.size(); ++id) {
@@ -40,8 +40,8 @@ inline cuda_printer::work work_of(const cuda_printer& p, int stage) {
   return w;
 }
 
-/// The values that one pass computes and a later one reads: as they are, or (recompute) what is read from memory or
-/// costly, the rest being computed again.
+/// The values that one pass computes and a later pass reads. With `recompute`, only values that are read from memory or
+/// costly; the others are computed again.
 inline sorted_set<int> values_to_keep(const cuda_printer& p, bool recompute) {
   sorted_map<int, int> first;
   sorted_set<int> keep;
@@ -82,7 +82,7 @@ inline void choose_keep(const cuda_printer& p, row_shape& s) {
   if (bytes_of(p, less) < bytes_of(p, s.keep)) s.keep = less;
 }
 
-/// True when neighbouring rows, not the elements of a row, are neighbours in memory.
+/// True when neighbouring rows, not the elements of a row, are adjacent in memory.
 inline bool rows_are_contiguous(const kernel& k, int last) {
   int outer = -1;
   for (std::size_t a = 0; a < k.axes.size(); ++a)
@@ -120,14 +120,14 @@ inline row_shape rows_of(const cuda_printer& p, const cuda_target& t) {
   const std::int64_t each = std::max<std::int64_t>(bytes_of(p, s.keep), 4) * s.width;  // bytes of a vector's values
   auto vectors = [&](std::int64_t group) { return round_up(*count, group); };
   const int most = is_heavy(k) ? 512 : 1024;
-  // Where a row's vectors are not neighbours, those of the next row are: a thread has a row, as in pooling.
+  // If a row's vectors are not adjacent, the next row's are: each thread has a row, as in pooling.
   const bool scattered = count && *count <= 16 && k.axes.back().extent.is(s.width) && rows.value_or(1 << 20) >= 4096;
   if (count && *count <= 32) {
     s.group = scattered ? 1 : static_cast<int>(power_of_two(std::max<std::int64_t>(*count, 1)));
   } else if (count && *count <= 128 && vectors(32) * each <= 128) {
     s.group = 32;
   } else {
-    // 64 bytes of values in a thread's registers: enough loads in flight, enough threads on a multiprocessor.
+    // 64 bytes of values in a thread's registers: enough loads in flight, and enough threads on a multiprocessor.
     s.group = 64;
     while (s.group < most && (!count || vectors(s.group) * each > 64)) s.group *= 2;
   }
@@ -148,9 +148,9 @@ inline row_shape rows_of(const cuda_printer& p, const cuda_target& t) {
   return s;
 }
 
-/// Blocks of a row where rows are few and long: a wave of two blocks, 1024 threads, to a multiprocessor; eight
-/// waves where elements of a long row are stored too: blocks that end after their writes leave reads and writes mixed. Every
-/// reduction has to be of the first pass, and nothing may follow along the row.
+/// The blocks of a row, if rows are few and long. It is a wave of two blocks, 1024 threads, on each multiprocessor. If
+/// elements of a long row are stored, too, it is eight waves: blocks that end after their writes keep reads and writes mixed.
+/// Every reduction must be in the first pass, and no later pass may follow along the row.
 inline int chunks_of(const cuda_printer& p, const row_shape& s, const cuda_target& t) {
   const kernel& k = p.code();
   const auto rows = k.extent(role::outer).number(), count = s.count.number();
@@ -164,8 +164,8 @@ inline int chunks_of(const cuda_printer& p, const row_shape& s, const cuda_targe
 
 }  // namespace detail
 
-/// Prints the passes of rows. What differs between kinds of kernels: where accumulators are, and what a turn of a loop over
-/// rows is called.
+/// Prints the passes of rows. Kinds of kernels differ in the places of accumulators, and in the names of a loop's turns over
+/// rows.
 class cuda_row_printer {
  public:
   cuda_row_printer(cuda_printer& p, const row_shape& s) : p_(p), s_(s) {
@@ -176,7 +176,7 @@ class cuda_row_printer {
 
   const series<int>& inner_reductions() const { return inner_; }
 
-  /// The tile of a thread: `first` is the vector where its positions begin, "" for those of a row that is held.
+  /// The tile of a thread: `first` is the vector at which its positions begin; "" for a held row.
   cuda_tile tile(const std::string& first, const std::string& guard = "") {
     cuda_tile t;
     t.vectors = s_.vectors;
@@ -195,7 +195,7 @@ class cuda_row_printer {
     return t;
   }
 
-  /// Runs `inside` with the tiles of a row: once, or in a loop.
+  /// Runs `inside` with the tiles of a row, once or in a loop.
   template <class F>
   void over_row(const std::string& guard, F&& inside) {
     if (s_.held) return inside(tile("", guard));
@@ -245,7 +245,7 @@ class cuda_row_printer {
     return ids;
   }
 
-  /// "const int lane = …": a thread's place in its group, and the group's row.
+  /// "const int lane = …": a thread's position in its group, and the group's row.
   void place() {
     writer& out = p_.out();
     if (s_.rows == 1) out.line("const int lane = threadIdx.x;");
@@ -279,7 +279,7 @@ SINTER_API void print_rows(cuda_printer& p, const row_shape& s, const cuda_parti
     if (exact) {
       out.line("const " + p.flat() + " r = b;");
     } else {
-      // The last block's surplus threads take part in shuffles, on the last row.
+      // The last block's surplus threads take part in shuffles, with the last row.
       out.line("const bool live = b < " + p.count(total) + ";");
       out.line("const " + p.flat() + " r = live ? b : " + p.count(total) + " - 1;");
       live = "live";
@@ -305,7 +305,7 @@ SINTER_API void print_rows(cuda_printer& p, const row_shape& s, const cuda_parti
   });
 }
 
-/// The body of a block that adds what the blocks of a row left, and stores what follows.
+/// The body of a block that adds the parts of a row's blocks, and stores values that depend on them.
 SINTER_API void print_rows_finish(cuda_printer& p, const row_shape& s, const cuda_partials& parts, int group) {
   writer& out = p.out();
   row_shape whole;

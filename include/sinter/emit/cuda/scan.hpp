@@ -1,4 +1,4 @@
-// emit/cuda/scan.hpp: a scan on a GPU: a block for each row, or for 32 rows that are neighbours, or a thread for each of short ones.
+// emit/cuda/scan.hpp: a scan on a GPU: a block for each row, or for 32 adjacent rows, or a thread for each short row.
 #pragma once
 
 #include "../../base/series.hpp"
@@ -6,8 +6,8 @@
 
 namespace sinter::engine::emit {
 
-/// How a scan's rows are spread: one block of `threads` each; or 32 of them, whose elements are neighbours, to a block, each to `down`
-/// threads with `each` elements in a row; or one thread each.
+/// The distribution of a scan's rows: a block of `threads` for each row, or a thread for each row. Or 32 rows with adjacent
+/// elements for each block, where `down` threads scan a row, `each` consecutive elements per thread.
 struct scan_shape {
   bool block_a_row = false;
   int down = 0, each = 0;
@@ -24,14 +24,14 @@ inline int scan_of(const kernel& k) {
   return found;
 }
 
-/// Values at one position; the scan itself is left out.
+/// The values at one position, except the scan.
 inline void print_scan_operand(cuda_printer& p, int scan) {
   p.define_scalars([&](int id) { return id < scan; });
 }
 
 inline bool has_factors(const cuda_printer& p, int scan) { return p.at(scan).args.size() > 1; }
 
-/// A running f32 sum of which what comes before a tile is f64: however long, it is off by a tile's roundings.
+/// A running f32 sum whose preceding tiles are summed in f64, so that only a tile's roundings matter for any length.
 inline bool is_wide_scan(const cuda_printer& p, int scan) {
   const auto& s = p.at(scan);
   return s.code == ir::op::add && compute_type(s.type) == dtype::f32 && !has_factors(p, scan);
@@ -58,14 +58,14 @@ inline void print_thread_scan(cuda_printer& p, int scan, const series<std::size_
   for (const auto& to : p.code().stores) p.store_scalar(to);
 }
 
-/// An element's result from the one before, its factor and its operand, as text.
+/// An element's result from the previous result, its factor and its operand, as text.
 class scan_joiner {
  public:
   scan_joiner(const cuda_printer& p, int scan) : fold_(p.fold(scan)), factors_(has_factors(p, scan)) {}
   std::string operator()(const std::string& earlier, const std::string& factor, const std::string& later) const {
     return fold_ + "(" + (factors_ ? "times(" + earlier + ", " + factor + ")" : earlier) + ", " + later + ")";
   }
-  /// Where nothing may have begun; without factors what comes first is an identity.
+  /// For a position that may be the first; without factors, the preceding value is then an identity.
   std::string operator()(const std::string& begun, const std::string& earlier, const std::string& factor,
                          const std::string& later) const {
     const std::string both = (*this)(earlier, factor, later);
@@ -77,7 +77,7 @@ class scan_joiner {
   bool factors_;
 };
 
-/// As print_before, of a sum whose tiles before are f64; the parts of a tile are added in f32.
+/// Like print_before, for a sum with preceding tiles in f64; the parts of a tile are added in f32.
 inline void print_wide_before(cuda_printer& p, const std::string& parts, const std::string& mine,
                               const std::string& at) {
   writer& out = p.out();
@@ -92,8 +92,8 @@ inline void print_wide_before(cuda_printer& p, const std::string& parts, const s
   out.line("__syncthreads();");
 }
 
-/// `before`: what precedes the part `mine` of a tile, the tiles before and the totals of the parts before; `at` is what follows
-/// a part's number in an index. `running` comes to hold the tile, too.
+/// Makes `before`, the combination of all tiles and parts before the part `mine` of a tile. `at` follows a part's number in
+/// an index. `running` is updated with the tile.
 inline void print_before(cuda_printer& p, const scan_joiner& joined, bool factors, const std::string& type,
                          const std::string& parts, const std::string& mine, const std::string& at = "") {
   writer& out = p.out();
@@ -108,9 +108,9 @@ inline void print_before(cuda_printer& p, const scan_joiner& joined, bool factor
   out.line("__syncthreads();");
 }
 
-/// Tiles of a row, an element a thread: warps scan by shuffles, their totals and the tiles before come from shared memory.
-/// With factors, what is joined are pairs of a result and the product of its factors; nothing is joined with what there is
-/// before the row, so that the first factor is not read.
+/// Tiles of a row, an element for each thread. Warps scan by shuffles; their totals and the preceding tiles come from shared
+/// memory. With factors, pairs of a result and the product of its factors are joined. No pair precedes the row, so the first
+/// factor is not read.
 inline void print_block_scan(cuda_printer& p, int scan, const scan_shape& shape) {
   writer& out = p.out();
   const auto& s = p.at(scan);
@@ -153,8 +153,7 @@ inline void print_block_scan(cuda_printer& p, int scan, const scan_shape& shape)
   });
 }
 
-/// Tiles of 32 rows: a thread scans some elements of one, then the totals of the threads before it and of the tiles before
-/// precede them.
+/// Tiles of 32 rows: a thread scans some elements of one row, preceded by the totals of earlier threads and tiles.
 inline void print_tile_scan(cuda_printer& p, int scan, const scan_shape& shape) {
   writer& out = p.out();
   const auto& s = p.at(scan);
@@ -204,7 +203,7 @@ inline scan_shape shape_of_scan(const kernel& k) {
   scan_shape s;
   std::size_t scanned = 0;
   for (const auto& a : k.axes) scanned += a.role == role::row;
-  // A block would leave most of its threads without an element of a short row.
+  // A block would leave most of its threads idle for a short row.
   const auto n = k.extent(role::row).number();
   s.block_a_row = scanned == 1 && k.axes.back().role == role::row && !(n && *n <= 16);
   dim rows = k.extent(role::outer) * k.extent(role::inner);

@@ -1,4 +1,4 @@
-// emit/cuda/shared.hpp: pointwise kernels that do not depend on one another -> one launch; those that are alike share a body.
+// emit/cuda/shared.hpp: independent pointwise kernels -> one launch; kernels that are alike share a body.
 #pragma once
 
 #include <span>
@@ -10,18 +10,18 @@
 
 namespace sinter::engine::emit::detail {
 
-/// A body of a shared launch, and whom it serves.
+/// A body of a shared launch, and its kernels.
 struct shared_body {
   series<std::size_t> members;  ///< by number in the launch
-  plan::common_kernel common;   ///< for one member, itself
+  plan::common_kernel common;   ///< for a single member, the kernel itself
   pointwise_shape shape;
   series<dim> blocks;            ///< of each member
-  std::size_t at = 0, from = 0;  ///< in the table: its buffers, and its numbers, the members' first blocks before them
+  std::size_t at = 0, from = 0;  ///< in the table: its buffers, and its numbers, preceded by the members' first blocks
 
   bool in_table() const { return members.size() > 1; }
 };
 
-/// The bodies of what shares a launch: those of one kernel first.
+/// The bodies of a shared launch; bodies of a single kernel come first.
 inline series<shared_body> bodies_of(std::span<const kernel* const> kernels) {
   sorted_map<std::string, series<std::size_t>> alike;
   series<std::string> form;
@@ -41,7 +41,7 @@ inline series<shared_body> bodies_of(std::span<const kernel* const> kernels) {
   return out;
 }
 
-/// Chooses a body's shape.
+/// Chooses the shape of a body.
 inline void shape_body(shared_body& b, std::span<const kernel* const> kernels, const cuda_target& t, int threads) {
   series<const kernel*> members;
   std::int64_t count = 0;
@@ -66,13 +66,13 @@ inline void shape_body(shared_body& b, std::span<const kernel* const> kernels, c
   }
 }
 
-/// Prints a block's search for its member, and the member's buffers, of which `first` is the number of the first, and numbers.
+/// Prints a block's search for its member, then the member's buffers, whose first number is `first`, and numbers.
 inline void print_member(writer& out, const cuda_printer& p, const shared_body& b, int first, bool in_memory) {
   const auto number = [](std::size_t n) { return std::to_string(n); };
   const std::size_t count = b.members.size();
   out.line("int member = 0;");
   if (in_memory) {
-    // Memory is slow to answer: each lane of a warp asks for an entry, of all, then of a 32nd of them.
+    // Memory latency is high: each lane of a warp reads one entry of all, then of a 32nd of them.
     std::size_t step = 1;
     while (step * 32 < count) step *= 32;
     out.block("for (int step = " + number(step) + "; step > 0; step /= 32)", [&] {
@@ -92,11 +92,11 @@ inline void print_member(writer& out, const cuda_printer& p, const shared_body& 
                  b.common.apart, first);
 }
 
-/// Kernels without reductions, each in blocks of its own.
+/// Kernels without reductions, each in separate blocks.
 inline void print_cuda_shared(cuda_source& s, writer& out, std::span<const kernel* const> kernels,
                               const cuda_target& t) {
   constexpr int threads = 256;
-  series<int> first;  // per kernel: the number of its first buffer
+  series<int> first;  // for each kernel, the number of its first buffer
   int buffers = 0;
   for (const auto* k : kernels) {
     ensure(!k->is_product() && !scatters(*k), "kernels that share a launch are pointwise");
@@ -158,7 +158,7 @@ inline void make_table(cuda_source& s, const plan::common_kernel& common, std::s
     for (std::size_t m = 0; m < members.size(); ++m) s.table.buffers.push_back(static_cast<int>(m * buffers) + b);
   for (const auto& values : common.numbers)
     for (const std::size_t m : members) s.table.numbers.push_back(values[m]);
-  if (common.numbers.empty()) s.table.numbers.push_back(0);  // a table has a number
+  if (common.numbers.empty()) s.table.numbers.push_back(0);  // a table has at least one number
   if (needs_wide_index(common.code)) s.table.number_bytes = 8;
   s.table.in_memory = bytes_with_table(s, common.first) > t.parameter_bytes;
 }

@@ -1,4 +1,5 @@
-// emit/cuda/solver.hpp: what stands before and behind a library's factorisation on a GPU, as CUDA C++: transposes, signs, orders of rows.
+// emit/cuda/solver.hpp: the steps before and after a library's factorisation on a GPU, as CUDA C++: transposes, signs, orders
+// of rows.
 #pragma once
 
 #include <string>
@@ -7,7 +8,7 @@
 
 namespace sinter::engine::emit {
 
-/// Matrices are those of a stack of `count`, which the grid's last axis shares. `info` is the library's: 0 where it succeeded.
+/// Matrices form a stack of `count`, which the grid's last axis divides. `info` is the library's: 0 for success.
 inline constexpr const char* solver_text = R"(
 typedef long long idx;
 #define MATRICES(k) for (idx k = blockIdx.z; k < count; k += gridDim.z)
@@ -155,7 +156,7 @@ extern "C" __global__ void sinter_end_spectrum(const real* vectors, real* values
 }
 )";
 
-/// The text of all of them for one element type.
+/// The text of all these kernels for one element type.
 inline std::string solver_source(dtype type) {
   return std::string(type == dtype::f64 ? "typedef double real;\n#define LARGEST_SCALE 0x1p1022\n"
                                         : "typedef float real;\n#define LARGEST_SCALE 0x1p126f\n") +

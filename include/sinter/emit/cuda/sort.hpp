@@ -1,5 +1,6 @@
-// emit/cuda/sort.hpp: a sort on a GPU: blocks order tiles of keys and places in shared memory; of longer rows, passes merge four runs
-// into one, a thread an element, which finds its rank by bisections of the other runs. A search: a thread an element.
+// emit/cuda/sort.hpp: a sort on a GPU: blocks sort tiles of keys and places in shared memory. For longer rows, passes merge
+// four runs into one, with a thread for each element, which finds its rank by bisecting the other runs. A search: a thread
+// for each element.
 #pragma once
 
 #include "../../base/series.hpp"
@@ -7,14 +8,14 @@
 
 namespace sinter::engine::emit {
 
-/// How rows are sorted: a block takes a tile of one, or `tile`/`width` rows of up to `width` elements.
+/// The distribution of a sort's rows: a block takes a tile of one row, or `tile`/`width` rows of up to `width` elements.
 struct sort_shape {
-  static constexpr int merging = 256;  ///< threads of a block that merges
+  static constexpr int merging = 256;  ///< threads of a merging block
 
   int word = 4;   ///< bytes of a key, and of a place
-  int width = 0;  ///< elements that are sorted in shared memory, of a row
+  int width = 0;  ///< elements of a row that are sorted in shared memory
   int tile = 0;
-  int passes = 0;  ///< that merge, at most
+  int passes = 0;  ///< the greatest number of merging passes
   dim length, rows, total, blocks;
 
   std::int64_t item_bytes() const { return 2 * word; }
@@ -109,7 +110,7 @@ inline void print_sort_tiles(cuda_printer& p, const sort_shape& s) {
   });
 }
 
-/// Which pass it is, a grid's blocks beyond those that have work tell.
+/// A grid's blocks beyond those with work identify the pass.
 inline void print_sort_merge(cuda_printer& p, const sort_shape& s) {
   writer& out = p.out();
   const int sort = detail::instruction_of(p, kind::sort);

@@ -1,5 +1,5 @@
-// emit/cuda/tensor.hpp: a product of f32 that may be rounded to tf32, with what follows it -> CUDA: warps multiply on tensor
-// cores, operands come through several stages of shared memory, what follows is done in vectors of the tile's rows.
+// emit/cuda/tensor.hpp: a product of f32 that may be rounded to tf32, with its epilogue -> CUDA: warps multiply on tensor
+// cores, operands pass through several stages of shared memory, and the epilogue works on vectors of the tile's rows.
 #pragma once
 
 #include "../../base/series.hpp"
@@ -8,24 +8,24 @@
 
 namespace sinter::engine::emit {
 
-/// The way of an operand's tile through shared memory: lines along k or along its other axis, with a few elements between
-/// lines so that a warp's reads touch every bank once.
+/// An operand's tile in shared memory: lines along k or along its other axis, with a few elements between lines so that a
+/// warp's reads touch every bank once.
 ///
-/// A warp's multiplication takes 8 of k, which every lane has two of: lane%4*2 and the next. Along the other axis a lane has
-/// every eighth of a warp's rows, or, where lines lie along that axis, runs of `run` that make one read.
+/// A warp's multiplication takes 8 of k; every lane has two, lane%4*2 and the next. Along the other axis a lane has every
+/// eighth of a warp's rows. If lines lie along that axis, it has runs of `run` that are one read.
 struct tensor_operand {
   bool along_k = false;
   int width = 1;  ///< elements of a copy
   int rows = 64;  ///< of the tile
-  int parts = 1;  ///< warps that share them
+  int parts = 1;  ///< number of warps that share them
   int line = 0;   ///< elements from a line to the next
   int elements = 0;
 
-  int each() const { return rows / parts / 8; }  ///< rows that a lane has
+  int each() const { return rows / parts / 8; }  ///< number of rows of a lane
   int run() const { return along_k ? 1 : std::min(4, each()); }
 };
 
-/// A block of 8 warps makes a tile of m by n; `down` by `across` of them share it, `deep` of them the k of a stage.
+/// A block of 8 warps makes a tile of m by n. `down` by `across` warps divide it, and `deep` warps divide the k of a stage.
 struct tensor_shape {
   static constexpr int warps = 8, threads = 32 * warps;
   int m = 64, n = 64, k = 64, stages = 3;
@@ -37,7 +37,7 @@ struct tensor_shape {
 
   int stage() const { return a.elements + b.elements; }
   int line() const { return n + (b.along_k ? 8 : 4); }  ///< of the result's tile
-  int part() const { return m * line(); }               ///< elements of what one of `deep` warps has of the tile
+  int part() const { return m * line(); }               ///< elements of the tile for each of `deep` warps
   int shared() const { return 4 * std::max(stages * stage(), deep * part()); }
 };
 
@@ -65,7 +65,7 @@ inline tensor_operand operand_of_tile(const kernel& k, const plan::access& a, co
   o.along_k = runs_along(a.at, k_axes) && !runs_along(a.at, axes);
   const std::size_t last = o.along_k ? k_axes.back() : axes.back();
   if (is_vector_access(k, a, static_cast<int>(last), 4) && divides(4, extent(last))) o.width = 4;
-  // Lanes read pairs of k of eight lines, or runs of two lines of each pair.
+  // Lanes read pairs of k from eight lines, or runs of two lines of each pair.
   o.line = o.along_k ? (depth + 23) / 32 * 32 + 8 : rows + 4;
   o.elements = o.line * (o.along_k ? rows : depth);
   return o;
@@ -78,7 +78,7 @@ inline tensor_shape tensor_shape_of(const kernel& k, const cuda_target& t) {
   s.rows = of.m;
   s.columns = of.n;
   s.depth = of.k;
-  // Smaller tiles where the traced call's blocks leave many multiprocessors idle.
+  // Smaller tiles if the traced call's blocks leave many multiprocessors idle.
   const auto few = [&] {
     const auto tiles = [&](const series<std::size_t>& axes, std::int64_t side) {
       std::int64_t n = 1;
@@ -93,7 +93,7 @@ inline tensor_shape tensor_shape_of(const kernel& k, const cuda_target& t) {
   if (s.n > 32 && few()) s.n = 32;
   s.blocks = ceil_div(s.rows, s.m) * of.batch;
   if (!narrow || s.columns.is(0)) s.blocks *= ceil_div(s.columns, s.n);
-  // A warp's part of a stage is 16 by 8 by 8 or more.
+  // A warp's part of a stage is at least 16 by 8 by 8.
   const auto parts = [&] { return s.m / 16 * (s.n / 8) * (s.k / 8); };
   while (s.k > 8 && parts() > tensor_shape::warps && k.products[0].terms <= s.k / 2) s.k /= 2;
   // Warps with large parts of the tile read least.
@@ -108,8 +108,8 @@ inline tensor_shape tensor_shape_of(const kernel& k, const cuda_target& t) {
   return s;
 }
 
-/// Prints the way of an operand's tile into shared memory: `declare` where each thread's copies come from and go to in the
-/// first stage, `copy` of a stage. What lies outside of the matrix is 0 there.
+/// Prints the copies of an operand's tile into shared memory: `declare` their sources and destinations in the first stage,
+/// `copy` a stage. Elements outside of the matrix are 0.
 struct tile_copies {
   cuda_printer& p;
   const tensor_shape& s;
@@ -120,7 +120,7 @@ struct tile_copies {
   std::string low;
   dim end;
 
-  /// A thread's copies and their next stages lie at one distance.
+  /// Whether a thread's copies, and their next stages, have one distance.
   bool walks() const { return axes.size() == 1 && k_axes.size() == 1; }
   int copies() const { return o.rows * s.k / o.width; }
   int each() const { return (copies() + tensor_shape::threads - 1) / tensor_shape::threads; }
@@ -128,7 +128,7 @@ struct tile_copies {
   std::string from(const std::string& k) const {
     return name + " + (" + walk_text(p, at, axes, "at") + ") + (" + walk_text(p, at, k_axes, k) + ")";
   }
-  /// As far as n steps of `stride`.
+  /// The distance of n steps of `stride`.
   std::string far(int n, const dim& stride) const {
     return scaled(stride, p.number(n) + (p.idx() == std::string("long") ? "l" : ""));
   }
@@ -168,7 +168,7 @@ struct tile_copies {
   }
 };
 
-/// Where a warp's lane finds its first elements of an operand in a stage; `part` is the warp's number along the other axis.
+/// The place of a warp lane's first elements of an operand in a stage; `part` is the warp's number along the other axis.
 inline std::string first_element(cuda_printer& p, const tensor_shape& s, const tensor_operand& o,
                                  const std::string& part) {
   const std::string row = "(" + part + "*" + p.number(o.rows / o.parts) + " + lane*" + p.number(o.run()) + ")",
@@ -214,11 +214,11 @@ inline void print_multiply(cuda_printer& p, const tensor_shape& s) {
   });
 }
 
-/// Each warp's part of the product, in shared memory: tiles of those that share k lie one after another.
+/// Each warp's part of the product, in shared memory: tiles of warps that share k lie one after another.
 inline void print_gather(cuda_printer& p, const tensor_shape& s) {
   writer& out = p.out();
   const int high = s.a.run(), wide = s.b.run();
-  // Neighbours in a row: two columns of a multiplication, or one of several.
+  // Adjacent in a row: two columns of a multiplication, or one column of several.
   const int together = s.b.along_k ? 2 : wide;
   out.line("await_copies<0>();");
   out.line("s_f32* const tile = (s_f32*)ring;");
@@ -244,7 +244,7 @@ inline void print_gather(cuda_printer& p, const tensor_shape& s) {
   out.line("__syncthreads();");
 }
 
-/// How the block's threads take the elements of its tile: in vectors of its rows.
+/// The elements of the tile for the block's threads: in vectors of its rows.
 inline cuda_tile tile_of_product(cuda_printer& p, const tensor_shape& s, const product_axes& x) {
   cuda_tile t;
   t.width = s.width;
@@ -269,14 +269,14 @@ inline cuda_tile tile_of_product(cuda_printer& p, const tensor_shape& s, const p
   return t;
 }
 
-/// Where a thread stands: its lane in the multiplications, and its warp's part of the tile.
+/// A thread's position: its lane in the multiplications, and its warp's part of the tile.
 inline void print_warp_places(cuda_printer& p, const tensor_shape& s) {
   p.out().line("const int lane = threadIdx.x%32/4, quad = threadIdx.x%4, warp = threadIdx.x/32;");
   p.out().line("const int part_m = warp%" + p.number(s.down) + ", part_n = warp/" + p.number(s.down) + "%" +
                p.number(s.across) + ", part_k = warp/" + p.number(s.down * s.across) + ";");
 }
 
-/// The ring of stages and the sums, which begin at 0.
+/// The ring of stages, and the sums, initialised with 0.
 inline void declare_sums(cuda_printer& p, const tensor_shape& s) {
   const int high = s.a.each() / 2, wide = s.b.each();
   p.out().line("extern __shared__ words<16>::t ring[];");
@@ -285,7 +285,7 @@ inline void declare_sums(cuda_printer& p, const tensor_shape& s) {
   p.out().line("for (int i = 0; i < " + p.number(high * wide * 4) + "; ++i) (&sums[0][0][0])[i] = 0;");
 }
 
-/// `copy_stage`, which asks for a step's stage, and the first stages asked for.
+/// `copy_stage`, which requests a step's stage, and the requests of the first stages.
 inline void print_first_copies(cuda_printer& p, const tensor_shape& s, const product_axes& x) {
   writer& out = p.out();
   const auto& pr = p.code().products[0];
@@ -311,7 +311,7 @@ inline void print_first_copies(cuda_printer& p, const tensor_shape& s, const pro
   });
 }
 
-/// What the tile's elements are combined with, where registers can hold it while the product is made.
+/// The operands of the epilogue, if registers can hold them while the product is computed.
 inline series<int> loads_meanwhile(cuda_printer& p, const cuda_printer::work& w, const cuda_tile& t) {
   constexpr int most_held = 64;
   series<int> ids;
@@ -321,7 +321,7 @@ inline series<int> loads_meanwhile(cuda_printer& p, const cuda_printer::work& w,
   return ids;
 }
 
-/// The loop over the stages: each waits for its own and asks for one that is needed later.
+/// The loop over the stages: each waits for its own, and requests a later one.
 inline void print_stages(cuda_printer& p, const tensor_shape& s) {
   writer& out = p.out();
   const std::string last = p.number(s.stages - 1), stages = p.number(s.stages);
@@ -342,7 +342,7 @@ inline void print_stages(cuda_printer& p, const tensor_shape& s) {
   });
 }
 
-/// A thread's elements of the product: sums of what the warps that share k have of them.
+/// A thread's elements of the product: sums over the warps that share k.
 inline void read_product(cuda_printer& p, const tensor_shape& s, const cuda_tile& t, int id) {
   writer& out = p.out();
   const std::string width = p.number(t.width), per_row = p.number(s.n / t.width);
@@ -385,7 +385,7 @@ SINTER_API void print_tensor_product(cuda_printer& p, const tensor_shape& s) {
   const auto direct = detail::loads_meanwhile(p, w, t);
   p.read(direct, t);
   detail::print_stages(p, s);
-  // What is done to them waits for the product.
+  // The epilogue waits for the product.
   for (int id : direct) {
     out.line("#pragma unroll");
     out.line("for (int u = 0; u < " + p.number(t.vectors) + "; ++u) hold(x" + p.number(id) + "[u]);");

@@ -20,14 +20,14 @@ inline std::string cuda_literal(dtype type, ir::scalar x) {
   return "(" + scalar_type(t) + ")" + literal(t, x);
 }
 
-/// The value that leaves the other operand of a reduction unchanged.
+/// The identity of a reduction's combiner.
 inline std::string cuda_identity(const instruction& i) {
   const std::string text = identity_of(i.code, i.type);
   if (text.find("inf") == std::string::npos) return "(" + scalar_type(i.type) + ")" + text;
   return std::string(text[0] == '-' ? "-" : "") + "infinity(" + scalar_type(i.type) + "())";
 }
 
-/// The value column of an op; integers wrap, so operators on them are those of unsigned numbers.
+/// The value column of an op; integers wrap, so their operators are unsigned.
 inline std::string cuda_expression(ir::op code, dtype result, const series<std::string>& args, dtype operands) {
   const std::string_view value = ir::row(code).value;
   const dtype t = compute_type(result);

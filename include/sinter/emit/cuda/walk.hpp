@@ -1,4 +1,4 @@
-// emit/cuda/walk.hpp: kernels that reduce along the rows and across them -> CUDA: blocks walk rows, and keep the columns' sums in
+// emit/cuda/walk.hpp: kernels that reduce along rows and across them -> CUDA: blocks walk rows, and keep the columns' sums in
 // registers.
 #pragma once
 
@@ -6,20 +6,20 @@
 
 namespace sinter::engine::emit {
 
-/// What a block that walks rows keeps in registers beyond its row.
+/// The registers of a block that walks rows, beyond its row.
 struct walk_shape {
   row_shape row;
   dim walkers = 1;
   int resident = 1024;  ///< threads on a multiprocessor
-  bool hoist = false;   ///< what varies along the row only is read once
-  bool ahead = false;   ///< the next row is read while this one is worked on
-  int staged = 0;       ///< rows of a block in shared memory, copied there while earlier ones are worked on
+  bool hoist = false;   ///< values that vary only along the row are read once
+  bool ahead = false;   ///< the next row is read during the work on this one
+  int staged = 0;       ///< rows of a block in shared memory, copied there during the work on earlier ones
   int shared = 0;       ///< bytes of dynamic shared memory
 };
 
 namespace detail {
 
-/// How many blocks walk the rows of one outer position, so that each multiprocessor has `resident` threads.
+/// The number of blocks that walk the rows of one outer position, so that each multiprocessor has `resident` threads.
 inline int walkers_of(const cuda_printer& p, const row_shape& s, int resident, const cuda_target& t) {
   const kernel& k = p.code();
   const std::int64_t outer = std::max<std::int64_t>(k.extent(role::outer).number().value_or(1), 1);
@@ -45,12 +45,12 @@ inline series<int> loads_of(const cuda_printer& p, bool of_rows) {
   return ids;
 }
 
-/// Shared memory of a multiprocessor that blocks can have, less what they hold for sums.
+/// A multiprocessor's shared memory that blocks can use, minus their memory for sums.
 inline std::int64_t shared_memory_of(int capability) {
   return (capability == 80 || capability == 87 ? 160 : capability >= 90 && capability < 120 ? 220 : 96) << 10;
 }
 
-/// True when every thread can copy what it will read of a row into shared memory, 16 bytes at a time.
+/// True when every thread can copy its part of a row into shared memory, 16 bytes at a time.
 inline bool can_stage(const cuda_printer& p, const row_shape& r, const cuda_target& t) {
   const kernel& k = p.code();
   const auto loads = loads_of(p, true);
@@ -63,7 +63,7 @@ inline bool can_stage(const cuda_printer& p, const row_shape& r, const cuda_targ
   });
 }
 
-/// Rows that wait in shared memory, the one that is worked on among them: four where they fit.
+/// The rows in shared memory, including the present one: four if they fit.
 inline void stage_rows(const cuda_printer& p, walk_shape& s, const cuda_target& t) {
   const row_shape& r = s.row;
   const auto rows = p.code().extent(role::row).number();
@@ -78,8 +78,7 @@ inline void stage_rows(const cuda_printer& p, walk_shape& s, const cuda_target& 
   s.ahead = false;
 }
 
-/// Where nothing but the row is kept: more and smaller blocks, each with more of the row in flight, wait for one another
-/// less.
+/// If only the row is kept: more and smaller blocks, each with more of the row in flight, wait less for one another.
 inline void shrink_group(const cuda_printer& p, row_shape& r) {
   if (r.group <= 64) return;
   const std::int64_t vectors = round_up(*r.most, r.group / 2),
@@ -89,7 +88,7 @@ inline void shrink_group(const cuda_printer& p, row_shape& r) {
   r.vectors = static_cast<int>(vectors);
 }
 
-/// The group of a row, of `most` threads at most, and the block's rows: several where rows are short.
+/// The group of a row, with at most `most` threads, and the block's rows: several if rows are short.
 inline void choose_group(row_shape& r, int most) {
   r.rows = 1;
   if (r.most && *r.most <= 32) {
@@ -101,8 +100,8 @@ inline void choose_group(row_shape& r, int most) {
   }
 }
 
-/// Registers: 64 to a thread where 1024 share a multiprocessor, half of them for arithmetic and addresses; 128 where it is
-/// 512. Rows that come through shared memory want few threads, which have more to do between their meetings.
+/// Registers: 64 for each thread if 1024 threads share a multiprocessor, half of them for arithmetic and addresses; 128 if
+/// 512 do. Rows in shared memory suit few threads, which have more to do between synchronisations.
 inline walk_shape walk_of(const cuda_printer& p, const cuda_target& t) {
   const kernel& k = p.code();
   walk_shape s;
@@ -149,7 +148,7 @@ inline walk_shape walk_of(const cuda_printer& p, const cuda_target& t) {
   return s;
 }
 
-/// Prints the rows' way through shared memory: slot `slot` has the row that is worked on, the other slots the next ones.
+/// Prints the rows' copies into shared memory: slot `slot` has the present row, the other slots the next rows.
 class row_stage {
  public:
   row_stage(cuda_printer& p, const walk_shape& s)
@@ -159,7 +158,7 @@ class row_stage {
   const series<int>& loads() const { return loads_; }
 
   void declare() const { p_.out().line("extern __shared__ words<16>::t ring[];"); }
-  /// Asks for the row whose position place() prints, if `exists`, as the next group of copies.
+  /// Requests the row whose position place() prints, if `exists`, as the next group of copies.
   template <class F>
   void ask(const cuda_tile& t, const std::string& exists, const std::string& slot, F&& place) const {
     p_.out().block("if (" + exists + ")", [&] {
@@ -208,7 +207,7 @@ class walk_printer {
       if (is_reduction(p.at(id)) && p.at(id).span != span_of::inner && !p.is_array(id)) scalars_.push_back(id);
   }
 
-  /// The block's place, what is the same for all of its rows, and the sums that it keeps.
+  /// The block's position, values that are equal for all its rows, and its sums.
   void begin() {
     declare_folds(p_);
     p_.uniform_values();
@@ -230,8 +229,8 @@ class walk_printer {
     if (!fixed.empty()) p_.read(fixed, rows_.tile(""));
   }
 
-  /// The loop over the rows. With a stage, a turn of it asks for the row `next` and works on what was asked for `depth` - 1
-  /// turns before.
+  /// The loop over the rows. With a stage, a turn requests the row `next`, and works on the row requested `depth` - 1 turns
+  /// before.
   void walk() {
     const auto ahead = s_.ahead ? loads_of(p_, true) : series<int>{};
     if (!ahead.empty()) read_first(ahead);
@@ -263,7 +262,7 @@ class walk_printer {
     for (int id : stage.loads()) p_.drop(id);
   }
 
-  /// What the block leaves in the scratch memory, where it is not there yet.
+  /// Stores the block's sums in the scratch memory, unless they are there already.
   void leave() {
     for (int id : arrays_)
       if (r_.held) leave_array(id);
@@ -279,7 +278,7 @@ class walk_printer {
  private:
   cuda_tile tile() { return rows_.tile("", live_); }
 
-  /// Columns' sums: in registers, or where the row is longer, in the block's own part of the scratch memory.
+  /// Columns' sums: in registers; for longer rows, in the block's part of the scratch memory.
   void begin_array(int id) {
     const std::string type = p_.accumulator_type(id), a = p_.acc(id);
     if (!r_.held) {
@@ -295,14 +294,14 @@ class walk_printer {
     out_.line("for (int l = 0; l < " + width_ + "; ++l) " + a + "[u][l] = " + p_.initial(id) + ";");
   }
 
-  /// The accumulator that an element is added to.
+  /// The accumulator of an element.
   std::string into(int id) const {
     if (!p_.is_array(id)) return p_.acc(id);
     if (r_.held) return p_.acc(id) + "[u][" + (r_.width > 1 ? "l" : "0") + "]";
     return p_.acc(id) + "[f*" + width_ + (r_.width > 1 ? " + l]" : "]");
   }
 
-  /// The position of the row of a thread's group, where the block's first one is `base`.
+  /// The position of the row of a thread's group; `base` is the block's first row.
   void place_row(const std::string& base) {
     if (live_.empty()) {
       out_.line("const " + flat_ + " r = " + base + ";");
@@ -322,7 +321,7 @@ class walk_printer {
     });
   }
 
-  /// Takes the row that was read before, and reads the next one.
+  /// Takes the row that was read ahead, and reads the next one.
   void take_ahead(const series<int>& ahead) {
     for (int id : ahead) {
       p_.declare_pack(id, tile());
@@ -339,7 +338,7 @@ class walk_printer {
     });
   }
 
-  /// A pass over a row: the row's scalars, its elements, and the folds that the next pass reads.
+  /// A pass over a row: the row's scalars, its elements, and the folds for the next pass.
   void print_pass(int pass) {
     rows_.row_values(pass, live_, [&] {
       for (int id : scalars_)
@@ -351,7 +350,7 @@ class walk_printer {
     print_group_fold(p_, rows_.folded_at(pass), r_.group, "turn");
   }
 
-  /// Columns' sums of registers: as they are, or where groups have rows of their own, folded in shared memory.
+  /// Columns' sums in registers; if groups have separate rows, they are folded in shared memory.
   void leave_array(int id) {
     const std::string a = p_.acc(id), m = "m" + p_.number(id);
     if (r_.rows == 1) {
@@ -379,8 +378,8 @@ class walk_printer {
   const walk_shape& s_;
   const cuda_partials& parts_;
   cuda_row_printer rows_;
-  const series<int> arrays_;  ///< reductions along the rows, a column each
-  series<int> scalars_;       ///< and those of one value
+  const series<int> arrays_;  ///< reductions along the rows, one for each column
+  series<int> scalars_;       ///< and reductions to one value
   writer& out_ = p_.out();
   const row_shape& r_ = s_.row;
   const std::string flat_ = p_.flat(), total_ = p_.limit(p_.code().extent(role::row)),

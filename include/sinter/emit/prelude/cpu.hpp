@@ -1,7 +1,7 @@
 // emit/prelude/cpu.hpp: the text that every emitted CPU kernel starts with: vector types, memory, and the pointwise vocabulary.
 //
-// Plain C++20 with vector extensions, for g++ and clang++, without any #include, since headers would cost more than the
-// rest of a kernel's compilation. The kernel defines SINTER_W, the lanes of every vector: 4, 8 or 16.
+// Plain C++20 with vector extensions, for g++ and clang++. It includes no headers, because they would cost more than the rest
+// of a kernel's compilation. The kernel defines SINTER_W, the lanes of every vector: 4, 8 or 16.
 //   t_X  element type X in memory; b8, f16, bf16, f8_e4m3 and f8_e5m2 are distinct types
 //   s_X  a scalar to compute with; v_X a vector of them. f16 and bf16 compute as f32.
 //   v_b8 wraps i32 lanes that are 0 or -1
@@ -11,7 +11,7 @@
 
 namespace sinter::engine::emit {
 
-/// Types, traits and the helpers that every other piece uses. Everything lives in namespace sx, which the kernel sees.
+/// Types, traits and helpers for all other parts. They are in namespace sx, whose names the kernel uses.
 inline constexpr std::string_view prelude_core = R"prelude(
 #define SX_IN inline __attribute__((always_inline))
 #define SX static SX_IN
@@ -205,7 +205,7 @@ SX_T V keep(V a, long n, s_of<V> identity) {
 using namespace sx;
 )prelude";
 
-/// Loads and stores, whole vectors, their first n lanes, strided and scattered, with the conversions of b8, f16, bf16.
+/// Loads and stores: of whole vectors, of their first n lanes, strided and scattered, with the conversions of b8, f16 and bf16.
 inline constexpr std::string_view prelude_memory = R"prelude(
 namespace sx {
 SX v_f32 widen_bf16(v_u16 h) { return bits<v_f32>(__builtin_convertvector(h, v_u32) << 16); }
@@ -497,7 +497,7 @@ SX void stream_end() {
 }  // namespace sx
 )prelude";
 
-/// Loads that happen where a condition on positions holds, and where such a condition changes.
+/// Loads under a condition on positions, and the positions at which such a condition changes.
 inline constexpr std::string_view prelude_guards = R"prelude(
 namespace sx {
 // 0 <= base + step·l < extent, by lane.
@@ -542,7 +542,8 @@ template <int N> struct cuts {
 }  // namespace sx
 )prelude";
 
-/// Whether the threads share work (body.hpp: thread_work), and each thread's part of a kernel's scratch memory, which begins with how many there are and the bytes of each.
+/// Whether the threads share work (body.hpp: thread_work), and each thread's part of a kernel's scratch memory. The scratch
+/// memory begins with the number of parts and the bytes of each part.
 inline constexpr std::string_view prelude_threads = R"prelude(
 #ifdef _OPENMP
 extern "C" int omp_get_max_threads();

@@ -1,8 +1,8 @@
 // emit/prelude/cuda.hpp: the text that emitted CUDA kernels start with: scalar types, memory, and the pointwise vocabulary.
 //
-// No #include: NVRTC compiles it in a few milliseconds. Everything, kernels included, lives in namespace sx, so that the
-// vocabulary hides the functions of the same names that CUDA declares globally. PTX stands behind __CUDA_ARCH__, with plain
-// C++ beside it, so that a host compiler with CUDA's built-ins declared can run the text too.
+// The text has no #include, so NVRTC compiles it in a few milliseconds. All of it, with the kernels, is in namespace sx, so
+// that the vocabulary hides CUDA's global functions of the same names. PTX stands behind __CUDA_ARCH__, with plain C++ beside
+// it. So a host compiler with declarations of CUDA's built-ins can run the text, too.
 //   t_X  element type X in memory; b8, f16, bf16, f8_e4m3 and f8_e5m2 are distinct types
 //   s_X  a scalar to compute with; f16 and bf16 compute as f32
 #pragma once
@@ -11,7 +11,7 @@
 
 namespace sinter::engine::emit {
 
-/// Types, memory and what nearly every kernel calls.
+/// Types, memory and functions that nearly every kernel calls.
 inline constexpr std::string_view prelude_cuda_core = R"prelude(
 #if defined(__CUDACC_RTC__)
 #pragma nv_diag_suppress 177,550
@@ -300,7 +300,7 @@ SX_T T shift_right(T a, T b) {
 }  // namespace sx
 )prelude";
 
-/// Functions of floating numbers, as accurate as CUDA's library has them.
+/// Functions of floating numbers, with the accuracy of CUDA's library.
 inline constexpr std::string_view prelude_cuda_math = R"prelude(
 namespace sx {
 #define SX_UNARY(ours, theirs) \
@@ -317,7 +317,7 @@ SX_T T sigmoid(T a) { return (T)1 / ((T)1 + exp(-a)); }
 }  // namespace sx
 )prelude";
 
-/// Functions that few kernels call, and those of ir/special.def.
+/// Functions that few kernels call, and the functions of ir/special.def.
 inline constexpr std::string_view prelude_cuda_special = R"prelude(
 namespace sx {
 #define SINTER_FN static __device__ __noinline__
@@ -344,7 +344,7 @@ SX_T T polygamma(T a, T b) { return (T)polygamma_of(a, b); }
 }  // namespace sx
 )prelude";
 
-/// philox(key, counter): Philox4x32-10, word0 | word1 << 32. gauss(a, b) as ir/vocabulary.hpp has it.
+/// philox(key, counter): Philox4x32-10, word0 | word1 << 32. gauss(a, b) is defined in ir/vocabulary.hpp.
 inline constexpr std::string_view prelude_cuda_random = R"prelude(
 namespace sx {
 SX s_u64 philox(s_u64 key, s_u64 counter) {
@@ -389,7 +389,7 @@ SX s_u64 gauss(s_u64 a, s_u64 b) {
 }  // namespace sx
 )prelude";
 
-/// gamma_root(key, element, shape), poisson_count(key, element, rate): as ir/vocabulary.hpp has them.
+/// gamma_root(key, element, shape), poisson_count(key, element, rate), as defined in ir/vocabulary.hpp.
 inline constexpr std::string_view prelude_cuda_draws = R"prelude(
 namespace sx {
 SX s_f64 draw_normal(s_u64 key, s_u64 at) {

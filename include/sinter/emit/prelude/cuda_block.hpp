@@ -6,7 +6,7 @@
 
 namespace sinter::engine::emit {
 
-/// group_all<N>: every one of N ≤ 32 neighbouring threads gets the fold over them, in an order that never varies.
+/// group_all<N>: the fold over N ≤ 32 neighbouring threads, for each of them, in an order that never varies.
 inline constexpr std::string_view prelude_cuda_reduce = R"prelude(
 namespace sx {
 template <class T> struct extreme { T value; s_i64 index; };
@@ -40,9 +40,9 @@ template <int N, class T, class F> SX T warps_all(const T* slots, F f) {
 }  // namespace sx
 )prelude";
 
-/// copy_async(to, from): 16 bytes from memory to shared memory while the thread goes on; copy_or_zero<B>: 4 or 16 bytes, or as
-/// many zeros; end_copies() ends a group of them, and await_copies<N>() waits until all groups but the last N have arrived ("PTX
-/// ISA", cp.async).
+/// copy_async(to, from) copies 16 bytes from memory to shared memory while the thread goes on. copy_or_zero<B> copies 4 or 16
+/// bytes, or writes as many zeros. end_copies() ends a group of copies. await_copies<N>() waits until all groups but the last
+/// N have arrived ("PTX ISA", cp.async).
 inline constexpr std::string_view prelude_cuda_copy = R"prelude(
 namespace sx {
 #if defined(__CUDACC_RTC__)
@@ -66,10 +66,10 @@ template <class P, class W> SX void copied(P& x, const W& from) {
 }  // namespace sx
 )prelude";
 
-/// tf32(x): x rounded to 10 bits of mantissa, ties away from 0, which an addition to its bits does; what it leaves below them
-/// tensor cores ignore (CUTLASS, tfloat32.h). A NaN would wrap around: first its sign is cleared, then the greater integer taken.
-/// multiply_tf32(c, a, b): a warp's c += a b, 16 by 8 by 8, the elements spread over its lanes as "PTX ISA" has it for
-/// mma.m16n8k8. hold(x): nothing is computed from x before.
+/// tf32(x): x rounded to 10 bits of mantissa, ties away from 0, by an addition to its bits. Tensor cores ignore the lower
+/// bits (CUTLASS, tfloat32.h). The addition would wrap a NaN around. So the sign of a NaN is cleared first, and the greater
+/// integer is taken. multiply_tf32(c, a, b): a warp's c += a b, 16 by 8 by 8. The elements are spread over its lanes as
+/// mma.m16n8k8 requires ("PTX ISA"). hold(x): computations from x stay after this point.
 inline constexpr std::string_view prelude_cuda_tensor = R"prelude(
 namespace sx {
 #if defined(__CUDACC_RTC__)
@@ -102,7 +102,7 @@ SX_T T shuffle_up(T x, int by) {
 }  // namespace sx
 )prelude";
 
-/// What the kernels of a launch differ in: P buffers, then N numbers.
+/// The arguments that vary between the kernels of a launch: P buffers, then N numbers.
 inline constexpr std::string_view prelude_cuda_table = R"prelude(
 namespace sx {
 template <int P, int N, class T> struct table { void* p[P]; T n[N]; };
@@ -110,8 +110,8 @@ template <int N, class T> struct table<0, N, T> { T n[N]; };
 }  // namespace sx
 )prelude";
 
-/// atomic_add(p, x): *p += x, whoever else adds; elements of 8 and 16 bits through the word that holds them. Of a pack each element
-/// by itself: at once from compute capability 9.0 on ("PTX ISA" 8.1, red).
+/// atomic_add(p, x): *p += x, atomic with other additions. Elements of 8 and 16 bits are updated through the word that holds
+/// them. A pack is added element by element: in one instruction from compute capability 9.0 on ("PTX ISA" 8.1, red).
 inline constexpr std::string_view prelude_cuda_atomic = R"prelude(
 namespace sx {
 SX void atomic_add(t_f32* p, s_f32 x) { atomicAdd(p, x); }
@@ -146,7 +146,8 @@ template <class M, class T> SX void atomic_add(M* p, T x) {
 }  // namespace sx
 )prelude";
 
-/// atomic_update(p, x, f): *p = f(*p, x), whoever else does so; elements of 8 and 16 bits through the word that holds them.
+/// atomic_update(p, x, f): *p = f(*p, x), atomic with other updates. Elements of 8 and 16 bits are updated through the word
+/// that holds them.
 inline constexpr std::string_view prelude_cuda_update = R"prelude(
 namespace sx {
 template <class W, class M, class T, class F> SX void update_word(M* p, T x, F f) {
@@ -185,7 +186,7 @@ template <class M, class T, class F> SX void atomic_update(M* p, T x, F f) {
 }  // namespace sx
 )prelude";
 
-/// multiply_add(a, b, c): a * b + c, rounded once where it is a floating number, wrapping where it is an integer.
+/// multiply_add(a, b, c): a * b + c. Floating numbers are rounded once; integers wrap.
 inline constexpr std::string_view prelude_cuda_product = R"prelude(
 namespace sx {
 SX_T T multiply_add(T a, T b, T c) {

@@ -1,5 +1,5 @@
-// emit/prelude/exp.hpp: the part of the prelude with exp, sigmoid, tanh and erf of f32, which most kernels that compute much spend
-// their time in, as vector code without a call. Follows prelude_math.
+// emit/prelude/exp.hpp: the part of the prelude with exp, sigmoid, tanh and erf of f32, as vector code without a call. Most
+// kernels that compute much spend their time in these functions. Follows prelude_math.
 #pragma once
 
 #include <string_view>

@@ -1,23 +1,23 @@
 // emit/prelude/gemm.hpp: the text of one matrix product for emitted CPU kernels. Follows prelude_core, prelude_memory, prelude_fold,
 // prelude_transpose and prelude_threads.
 //
-// gemm<S, streams>(m, n, k, a, b, epi, room) forms the sums over k of a(i, k) * b(k, j) in the scalar type S and hands each finished
-// piece of a row to epi(long i, long j, V sum, int lanes), V the vector of S: elements (i, j) … (i, j + lanes - 1).
-// Operands are matrix_of(pointer, row, column), element (i, j) at pointer[row(i) + column(j)], each of row and column a
-// linear{stride}, along<stride> when the stride is known, or a table{offsets}. 16-bit floats take part as f32. An extent is
-// a long, or fixed<extent> when it is known: what the kernel cannot need is then not compiled, which is most of the time
-// that a product takes to compile. Extents that are not fixed may have any value, but only fixed<1> gets a product of a
-// matrix and a vector.
+// gemm<S, streams>(m, n, k, a, b, epi, room) forms the sums over k of a(i, k) * b(k, j) in the scalar type S. It passes each
+// finished piece of a row to epi(long i, long j, V sum, int lanes), where V is the vector of S. The piece has elements (i, j)
+// … (i, j + lanes - 1). Operands are matrix_of(pointer, row, column), with element (i, j) at pointer[row(i) + column(j)].
+// Each of row and column is a linear{stride}, an along<stride> with a known stride, or a table{offsets}. 16-bit floats take
+// part as f32. An extent is a long, or fixed<extent> if it is known. Code that the kernel cannot need is not compiled then,
+// which saves most of a product's compile time. Extents that are not fixed may have any value, but only fixed<1> selects a
+// product of a matrix and a vector.
 #pragma once
 
 #include <string_view>
 
 namespace sinter::engine::emit {
 
-/// Register blocks of MR rows by NV vectors; sums carried over blocks of KC of the k axis in a tile of MC by NC, whose rows the
-/// epilogue walks. Operands are packed where they are not linear, not of type S, or read often: small ones whole, others block by
-/// block by the thread that multiplies them, into memory that the caller gives. The order of every sum depends on m, n, k and the
-/// strides only, not on the number of threads.
+/// Register blocks have MR rows by NV vectors. Sums are carried over blocks of KC of the k axis, in a tile of MC by NC. The
+/// epilogue walks the tile's rows. Operands are packed if they are not linear, not of type S, or read often. Small operands
+/// are packed whole. The thread that multiplies packs the others block by block, into memory of the caller. The order of
+/// every sum depends on m, n, k and the strides only, not on the number of threads.
 inline constexpr std::string_view prelude_gemm = R"prelude(
 #define SX_OUT __attribute__((noinline, noclone)) static
 namespace sx {

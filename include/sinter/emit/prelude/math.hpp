@@ -1,12 +1,13 @@
 // emit/prelude/math.hpp: the parts of the prelude that a kernel gets when it calls them: folds, transposes, arithmetic with
-// rules of its own, rounding, transcendental functions, random bits. Follows prelude_core and prelude_memory.
+// special rules, rounding, transcendental functions, random bits. Follows prelude_core and prelude_memory.
 #pragma once
 
 #include <string_view>
 
 namespace sinter::engine::emit {
 
-/// Vector to scalar, lane l with lane l + half each time, so that the order never varies; and squares as another type.
+/// Folds a vector to a scalar, lane l with lane l + half each time, so that the order never varies. Also squares in another
+/// type.
 inline constexpr std::string_view prelude_fold = R"prelude(
 namespace sx {
 template <class R, class V> SX R square_as(V a) { const R x = cv<R>(a); return x * x; }
@@ -169,7 +170,7 @@ SX_T V shift_right(V a, V b) {
 }  // namespace sx
 )prelude";
 
-/// sqrt rsqrt floor ceil round trunc: what the machine does in an instruction.
+/// sqrt rsqrt floor ceil round trunc, by instructions of the machine.
 inline constexpr std::string_view prelude_round = R"prelude(
 namespace sx {
 #define SX_PER_LANE1(call) V r{}; SX_EACH r[l] = call(a[l]); return r;
@@ -204,9 +205,9 @@ SX_T V rsqrt(V a) { return splat<V>(1) / sqrt(a); }
 }  // namespace sx
 )prelude";
 
-/// The transcendental functions and power of floats: libmvec where SINTER_LIBMVEC is set, libm otherwise. prelude_exp follows with
-/// those of f32 that are not called here. An element has the same bits whatever computes it, a scalar or a vector of any length,
-/// in any kernel: fusion computes a value anew and compares it with itself, for one in the derivative of max.
+/// The transcendental functions and power of floats: libmvec if SINTER_LIBMVEC is set, libm otherwise. prelude_exp follows
+/// with the other f32 functions. An element has the same bits in a scalar, in a vector of any length, and in any kernel.
+/// Fusion relies on this: it recomputes a value and compares it with itself, for example in the derivative of max.
 inline constexpr std::string_view prelude_math = R"prelude(
 namespace sx {
 #if SINTER_LIBMVEC
@@ -291,7 +292,7 @@ SX_BINARY(any_power, pow)
 }  // namespace sx
 )prelude";
 
-/// Functions of C's library that libmvec lacks or may lack, and those of ir/special.def, lane by lane.
+/// Functions of C's library that libmvec lacks or may lack, and the functions of ir/special.def, lane by lane.
 inline constexpr std::string_view prelude_special = R"prelude(
 extern "C" float lgammaf_r(float, int*);
 extern "C" double lgamma_r(double, int*);
@@ -358,7 +359,7 @@ SX_POWER(s_f32) SX_POWER(s_f64) SX_POWER(v_f32) SX_POWER(v_f64)
 }  // namespace sx
 )prelude";
 
-/// philox(key, counter): Philox4x32-10, word0 | word1 << 32. gauss(a, b) as ir/vocabulary.hpp has it.
+/// philox(key, counter): Philox4x32-10, word0 | word1 << 32. gauss(a, b) is defined in ir/vocabulary.hpp.
 inline constexpr std::string_view prelude_random = R"prelude(
 namespace sx {
 SX_T V philox(V key, V counter) {
@@ -407,7 +408,8 @@ SX_T V gauss(V a, V b) {
 }  // namespace sx
 )prelude";
 
-/// gamma_root(key, element, shape), poisson_count(key, element, rate): as ir/vocabulary.hpp has them; attempts go on while a lane wants one.
+/// gamma_root(key, element, shape), poisson_count(key, element, rate), as defined in ir/vocabulary.hpp. Attempts go on until
+/// all lanes are done.
 inline constexpr std::string_view prelude_draws = R"prelude(
 namespace sx {
 #define SX_DRAW template <class F, class I, class V>

@@ -1,4 +1,4 @@
-// emit/prelude/sort.hpp: the parts of the preludes that order elements: keys whose order is that of values, rows of them sorted, and
+// emit/prelude/sort.hpp: the parts of the preludes that order elements: keys in the order of values, sorted rows of keys, and
 // bisections. CPU kernels take them after prelude_threads, CUDA kernels after prelude_cuda_core.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace sinter::engine::emit {
 
-/// sort_row(a, b, n, count): the first `count` of a's n elements in order, of equal keys as they lay; in a or b.
+/// sort_row(a, b, n, count): the first `count` of a's n elements in order, in a or b. Equal keys keep their order.
 inline constexpr std::string_view prelude_sort = R"prelude(
 namespace sx {
 template <int B> struct sort_word { typedef s_u32 t; };
@@ -134,8 +134,8 @@ template <class K> static const ranked<K>* sort_row(ranked<K>* a, ranked<K>* b, 
 }  // namespace sx
 )prelude";
 
-/// search_some<Right>(p, step, n, x, low): for each x how many of the n sorted elements from its p on precede it, with Right equal ones,
-/// too.
+/// search_some<Right>(p, step, n, x, low): for each x, the number of the n sorted elements from its p on that precede it.
+/// With Right, equal elements count, too.
 inline constexpr std::string_view prelude_searches = R"prelude(
 namespace sx {
 // Each waits for an element, so that many do at once; without a branch, as many steps whatever the elements are.
@@ -156,7 +156,7 @@ SX void search_some(const M* const (&p)[N], long step, long n, const T (&x)[N], 
 }  // namespace sx
 )prelude";
 
-/// searched<Right>(p, step, n, x): the same of one x, on a GPU.
+/// searched<Right>(p, step, n, x): the same number for one x, on a GPU.
 inline constexpr std::string_view prelude_cuda_search = R"prelude(
 namespace sx {
 template <class T> SX bool precedes(T a, T b) { return a < b || (b != b && a == a); }
@@ -174,7 +174,7 @@ template <bool Right, class M, class T> SX s_i64 searched(const M* p, long step,
 )prelude";
 
 /// sort_tile<Tile, Width, Threads>(x): a block sorts each Width of Tile elements in shared memory, by a bitonic network.
-/// count_before(p, n, x): how many of n sorted elements come before x.
+/// count_before(p, n, x): the number of the n sorted elements that come before x.
 inline constexpr std::string_view prelude_cuda_sort = R"prelude(
 namespace sx {
 template <int B> struct sort_word { typedef s_u32 t; };

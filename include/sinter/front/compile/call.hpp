@@ -36,14 +36,14 @@ auto settle_tree(T&& t) {
 template <class T>
 using settled = decltype(settle_tree(std::declval<T>()));
 
-/// "text", as it is written; an array that no 0 ends is text to its end.
+/// A text literal; without a terminating 0, an array is text to its end.
 template <class T>
 inline constexpr bool is_text_literal = false;
 template <std::size_t N>
 inline constexpr bool is_text_literal<const char (&)[N]> = true;
 
-/// What a function is given for an argument: floating ones are numbers, if Numbers; expressions are tensors, and text
-/// literals std::string.
+/// The argument that a function receives. Floating arguments are numbers if Numbers, expressions become tensors, and text
+/// literals become std::string.
 template <bool Numbers, class T>
 decltype(auto) given(T&& x) {
   using value = std::remove_cvref_t<T>;
@@ -97,7 +97,7 @@ T input_tree(const std::shared_ptr<engine::tracer>& tracer, const T& t, location
         t);
 }
 
-/// The number as an input of the graph. One too many for the tracer's bits is taken by its value.
+/// A number as an input of the graph. A number beyond the tracer's bits enters by its value.
 template <class T>
 number<T> input_tree(const std::shared_ptr<engine::tracer>& tracer, const number<T>& x, location where) {
   const auto leaf = static_cast<int>(tracer->graph.inputs.size());
@@ -114,7 +114,7 @@ number<T> input_tree(const std::shared_ptr<engine::tracer>& tracer, const number
   return number<T>(*x.address(), tracer, node, std::uint64_t{1} << bit);
 }
 
-/// A visitor of no function's own: one for all calls of a program.
+/// A visitor that does not depend on the function, so that a program has it once.
 struct scalar_finder {
   engine::tracer* tracer;
 
@@ -126,13 +126,13 @@ struct scalar_finder {
   void key(const std::string&) const {}
 };
 
-/// Tells the tracer whether there are floating C++ values in a tree.
+/// Tells the tracer whether a tree has floating C++ values.
 template <class T>
 void note_scalars(engine::tracer& t, const T& tree) {
   if constexpr (facts_of<T>.statics != 0) visit_leaves(tree, scalar_finder{&t});
 }
 
-/// The nodes of a result's tensors; its sizes become what the call returns for them.
+/// Collects the nodes of a result's tensors; its sizes become results of the call.
 struct result_reader {
   const std::shared_ptr<engine::tracer>* tracer;
   series<ir::node_id>* nodes;
@@ -150,7 +150,7 @@ struct result_reader {
   void key(const std::string&) const {}
 };
 
-/// The tree with handles to nothing.
+/// The tree with empty handles.
 template <class T>
 T hollow(const T& t) {
   if constexpr (facts_of<T>.tensors == 0) return t;
@@ -177,8 +177,8 @@ constexpr bool holds_view() {
   else return holds_view(children_of<T>{});
 }
 
-/// Calls fn once on inputs shaped like `args` and keeps what it did; of a function that reads values, the results. Whatever
-/// fn throws passes through.
+/// Calls fn once on inputs shaped like `args`, and keeps the graph; if fn reads values, the results. Exceptions of fn pass
+/// through.
 template <class F, class... Args>
 SINTER_COLD engine::traced trace_call(F& fn, const engine::trace_target& to, const Args&... args) {
   using result_type = call_result_t<F, Args...>;
@@ -222,8 +222,8 @@ template <class X, class Output>
   }
 }
 
-/// The result tree: the skeleton's tensors are what `next` gives, in order, once it has `run`. What a user's copy throws, it
-/// throws before that.
+/// The result tree: the skeleton with its tensors from `next`, in order, after `run`. A copy constructor of the user can throw
+/// before `run` only.
 template <class Result, class Run, class Next>
 requires(owns_leaves<Result>()) Result assemble(const void* skeleton, Run&& run, Next&& next) {
   Result out = *static_cast<const Result*>(skeleton);  // in no inner scope: g++ 12 would move it
@@ -244,7 +244,7 @@ requires(!owns_leaves<Result>()) Result assemble(const void* skeleton, Run&& run
         "run", {}, [&]<class X>(const X&) { return leaf_from<X>(next()); }, shape);
 }
 
-/// What trace_call has answered.
+/// The results of a call that trace_call answered.
 template <class Result>
 SINTER_COLD Result answer_of(engine::traced& t) {
   if constexpr (!std::is_void_v<Result>) {
@@ -254,7 +254,7 @@ SINTER_COLD Result answer_of(engine::traced& t) {
   }
 }
 
-/// Runs a program and puts its outputs where the skeleton has tensors.
+/// Runs a program, and replaces the skeleton's tensors by its outputs.
 template <class Result>
 Result run_program(const engine::program& code, const void* skeleton, std::span<const engine::argument> arguments,
                    std::span<const std::uint8_t> donate) {

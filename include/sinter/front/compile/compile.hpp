@@ -1,4 +1,4 @@
-// front/compile/compile.hpp: compile(fn): a function that is traced once per specialisation and then runs as kernels.
+// front/compile/compile.hpp: compile(fn): a function that is traced once per specialisation, and then runs as kernels.
 #pragma once
 
 #include <algorithm>
@@ -19,11 +19,11 @@ namespace sinter {
 
 namespace detail {
 
-/// Its address stands for a list of argument types.
+/// A variable whose address stands for a list of argument types.
 template <class... Args>
 inline char signature_of = 0;
 
-/// Whether a call may take an argument of type T&& for good: an rvalue that is not const.
+/// Whether a call may take over an argument of type T&&: a non-const rvalue.
 template <class T>
 inline constexpr bool is_lent = !std::is_lvalue_reference_v<T> && !std::is_const_v<std::remove_reference_t<T>>;
 
@@ -54,7 +54,7 @@ class donations {
     (one(args, is_lent<Args>), ...);
   }
 
-  /// Empty when none is donated.
+  /// Empty if no argument is donated.
   std::span<const std::uint8_t> flags() { return any_ ? flags_.all() : std::span<const std::uint8_t>(); }
 
  private:
@@ -62,8 +62,8 @@ class donations {
   items<std::uint8_t, known.fixed ? known.tensors : -1> flags_;
 };
 
-/// Leaves the tensors of donated arguments, which were given as Args&&, as handles to nothing that name the call. They may
-/// outlive the library that has the call.
+/// Empties the tensors of donated arguments, which were passed as Args&&. The empty handles name the call, and may outlive the
+/// library that made it.
 template <class... Args>
 void empty_donated(const options& how, location call, last_kept& file, std::remove_reference_t<Args>&... args) {
   if (how.donate.empty()) return;
@@ -86,7 +86,7 @@ void empty_donated(const options& how, location call, last_kept& file, std::remo
 
 }  // namespace detail
 
-/// A tensor that precompile() shall expect: its extents, and where it will be. `spec<tensor<float, 2>>{{64, 100}}`
+/// A tensor that precompile() expects: its extents and its device. `spec<tensor<float, 2>>{{64, 100}}`
 template <any_tensor X>
 struct spec {
   index_array<X::rank> extents{};
@@ -108,7 +108,7 @@ struct tensor_of_spec<spec<X>> {
   using type = X;
 };
 
-/// The argument itself; for a spec, a tensor whose elements nobody has written.
+/// The argument itself; for a spec, a tensor with uninitialised elements.
 template <bool Numbers, class T>
 decltype(auto) expected(const T& x, location at) {
   if constexpr (is_spec<T>) {
@@ -129,13 +129,13 @@ decltype(auto) expected(const T& x, location at) {
 
 namespace detail {
 
-/// Whether compile(F) may be called with Args. Asked only where it matters: the question alone instantiates a generic function.
+/// Whether compile(F) may be called with Args. Asked only if needed, because the question instantiates a generic function.
 template <class F, class... Args>
 inline constexpr bool accepted_by = [] {
   if constexpr (takes_numbers<F, Args...>) return true;
   else return takes_arguments<F&, given_t<false, Args>...>() && std::is_invocable_v<F&, given_t<false, Args>...>;
 }();
-/// True also after an error of the function's own.
+/// Like accepted_by, but also true after a compile error inside the function.
 template <class F, class... Args>
 inline constexpr bool taken_by = [] {
   if constexpr (accepted_by<F, Args...>) return true;
@@ -144,8 +144,8 @@ inline constexpr bool taken_by = [] {
 
 }  // namespace detail
 
-/// A compiled function: a handle, so copies share the specialisations, and one that was moved from stays as it was. Calls
-/// are safe from many threads at once.
+/// A compiled function. It is a handle: copies share the specialisations, and a moved-from handle stays valid. Calls are safe
+/// from many threads at once.
 template <class F>
 class compiled {
   template <class... Args>
@@ -158,17 +158,17 @@ class compiled {
   compiled(const compiled&) = default;
   compiled& operator=(const compiled&) = default;
 
-  /// The function's result for trees of tensors. Tensors guard by dtype, extents, layout and device; integers, enums, flags,
-  /// text, vector lengths, engaged optionals, is_value classes and hashable ones by value: a call that differs is traced
-  /// anew. A floating argument is a number<T> in the function, and read at each call; in a struct it is compared by value.
-  /// An integer whose parameter is a rank-0 tensor is read at each call, too.
-  /// Inside another trace the function is traced as part of that one. Expressions in the result become tensors.
+  /// The function's result for trees of tensors. Guards compare tensors by dtype, extents, layout and device. They compare
+  /// integers, enums, flags, text, vector lengths, engaged optionals, is_value classes and hashable classes by value. A call
+  /// that differs is traced anew. A floating argument is a number<T> in the function, and each call reads it; in a struct it
+  /// is compared by value. An integer whose parameter is a rank-0 tensor is also read by each call. Inside another trace, the
+  /// function becomes part of that trace. Expressions in the result become tensors.
   template <class... Args>
   requires(taken<Args...>) auto operator()(Args&&... args) const {
     return called(self().where, std::forward<Args>(args)...);
   }
-  // The same with the line of the call, which donated arguments name: a default cannot follow a pack. `At` is compared
-  // before the function is asked about too few arguments.
+  // The same with the line of the call, for donated arguments. A default argument cannot follow a pack. `At` is compared
+  // first, so that the function is not asked about too few arguments.
   template <class A, std::same_as<location> At = location>
   requires(taken<A>) auto operator()(A&& a, At at = location::current()) const {
     return called(at, std::forward<A>(a));
@@ -197,7 +197,7 @@ class compiled {
                   std::forward<E>(e), std::forward<G>(g));
   }
 
-  // A wrong call: Mismatch is the first argument that differs, beside what the function wants.
+  // A wrong call. Mismatch is the first argument that differs, and the type that the function wants.
   template <class... Args, std::enable_if_t<!taken<Args...>, int> = 0,
             class Mismatch = detail::mismatch_t<F, detail::given_t<false, Args>...>>
   SINTER_WRONG_ARGUMENTS("compile")
@@ -205,9 +205,9 @@ class compiled {
     return {};
   }
 
-  /// Makes the kernels of calls with arguments like these ahead of such a call. A spec stands for a tensor; of tensors
-  /// dtypes, extents, strides and devices are read, and no elements. user_error for a function that reads values: its
-  /// segments are compiled by calls.
+  /// Makes the kernels of calls with arguments like these, ahead of such a call. A spec stands for a tensor. Tensors are read
+  /// for dtypes, extents, strides and devices, not for elements. user_error for a function that reads values: calls compile
+  /// its segments.
   template <class... Args>
   requires(expects<Args...>) void precompile(const Args&... args) const {
     constexpr bool numbers = detail::takes_numbers<F, const typename detail::tensor_of_spec<Args>::type&...>;
@@ -222,9 +222,9 @@ class compiled {
   SINTER_WRONG_ARGUMENTS("precompile")
   void precompile(const Args&...) const {}
 
-  /// use(graph, tensors, options, device) for a call with these arguments, traced with all extents fixed; or, with Open,
-  /// with those open, and those numbers as inputs, that are so in the specialisation which would answer it. user_error for
-  /// a function that reads values.
+  /// use(graph, tensors, options, device) for a call with these arguments. Without Open, the trace fixes all extents. With
+  /// Open, its open extents and number inputs are those of the specialisation that would answer the call. user_error for a
+  /// function that reads values.
   template <bool Open = false, class Use, class... Args>
   auto inspect(const Use& use, const Args&... args) const {
     const auto look = [&](auto& flat, const engine::call& c, const engine::tracing& tracing, auto&&...) {
@@ -240,16 +240,16 @@ class compiled {
                                     detail::given<numbers>(args)...);
   }
 
-  /// Waits until kernels that are made in the background are there.
+  /// Waits for kernels that are compiled in the background.
   void wait_ready() const { self().specialised->wait_ready(); }
 
-  /// What compilation did for the specialisation used last.
+  /// The compilation's report of the specialisation used last.
   sinter::report report() const { return self().specialised->last(); }
-  /// What became of the function so far, the specialisation used last first.
+  /// The explanation of all specialisations, the one used last first.
   explanation explain() const { return self().specialised->explain(); }
-  /// The options that it was made with.
+  /// The options given to compile().
   const options& how() const { return self().specialised->how(); }
-  /// Number of specialisations held.
+  /// The number of specialisations.
   std::size_t specialisations() const { return self().specialised->size(); }
 
  private:
@@ -259,10 +259,10 @@ class compiled {
     F fn;
     std::shared_ptr<engine::function> specialised;
     location where;
-    detail::last_kept caller;  ///< the file of the last call that donated
+    detail::last_kept caller;  ///< the file of the last call with donated arguments
   };
 
-  /// A call at `at`. After one that succeeds donated arguments are empty.
+  /// A call at `at`. After a successful call, donated arguments are empty.
   template <class... Args>
   auto called(location at, Args&&... args) const {
     constexpr bool numbers = detail::takes_numbers<F, Args...>;
@@ -288,7 +288,7 @@ class compiled {
     return result;
   }
 
-  /// By a program, or as a part of a trace.
+  /// Runs the call as a program, or as a part of a trace.
   template <class Result, bool Numbers, class... Args>
   Result routed(Args&&... args) const {
     const auto& outer = engine::current();
@@ -303,15 +303,16 @@ class compiled {
     return natively<Result>(detail::given<Numbers>(args)...);
   }
 
-  /// The function run as it is written, on copies: what it does to its arguments, their owner does not see.
+  /// Runs the function natively, on copies: the owner of an argument does not see changes to it.
   template <class Result, class... Args>
   Result natively(const Args&... args) const {
     if constexpr (std::is_void_v<Result>) detail::invoke(self().where, self().fn, Args(args)...);
     else return detail::settle_tree(detail::invoke(self().where, self().fn, Args(args)...));
   }
 
-  /// Asks the engine about a call: then(arguments, call, tracing, target, answered), where `answered` is the engine::traced of
-  /// a function that was found to read values, or null. It may in a `live` call, whose tensors have elements.
+  /// Asks the engine about a call: then(arguments, call, tracing, target, answered). `answered` is null, or the
+  /// engine::traced of a function that was found to read values. Only a `live` call, whose tensors have elements, can be
+  /// answered that way.
   template <class Then, class... Args>
   auto asked(bool live, Then&& then, const Args&... args) const {
     const state& s = self();
@@ -378,16 +379,15 @@ class compiled {
 
   state& self() const { return *static_cast<state*>(state_.get()); }
 
-  std::shared_ptr<void> state_;  ///< a state
+  std::shared_ptr<void> state_;  ///< points to a `state`
 };
 
-/// Compiles a function of trees of tensors. The first call with a new kind of arguments traces `fn`, differentiates,
-/// fuses, emits, compiles and loads; later ones run the kernels. `fn` takes its arguments by value or const reference
-/// and runs while tracing only, which may take several runs; one that reads values (`item`, `if`) runs at each call. A
-/// concrete tensor that it captures is read by every call; whatever else it captures is as it was when traced.
-/// options.donate lets a call reuse the memory of arguments passed as rvalues, so `p = step(std::move(p), x)` updates p in
-/// place.
-/// What `fn` throws while it is traced passes through, and the compiled function is as before.
+/// Compiles a function of trees of tensors. The first call with a new kind of arguments traces `fn`, differentiates, fuses,
+/// emits, compiles and loads; later calls run the kernels. `fn` takes its arguments by value or const reference. It runs only
+/// while tracing, possibly several times; a function that reads values (`item`, `if`) runs at each call. A captured concrete
+/// tensor is read by every call. Other captures keep their value from the trace. options.donate lets a call reuse the memory
+/// of arguments passed as rvalues, so `p = step(std::move(p), x)` updates p in place. Exceptions that `fn` throws while
+/// traced pass through, and leave the compiled function unchanged.
 // clang-format off
 template <class F>
 auto compile(F&& fn, const options& how = {}, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }
@@ -405,7 +405,7 @@ inline constexpr bool is_compiled = false;
 template <class F>
 inline constexpr bool is_compiled<compiled<F>> = true;
 
-/// The function that verify, minimize and explain return: what `use` does with a compiled function and arguments.
+/// The function that verify, minimize and explain return: calls `use` with a compiled function and arguments.
 template <class F, class Use>
 class use_of_compiled {
  public:

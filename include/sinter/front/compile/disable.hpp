@@ -11,7 +11,7 @@ namespace sinter {
 
 namespace detail {
 
-/// A tree of concrete tensors, which keep what the traced ones of `t` are.
+/// The tree with concrete tensors in place of the traced ones of `t`, which stay computed.
 template <class T>
 T known_tree(const T& t, location where) {
   if constexpr (facts_of<T>.tensors == 0) return t;
@@ -21,7 +21,7 @@ T known_tree(const T& t, location where) {
         t);
 }
 
-/// An argument of a function that is not traced: expressions are tensors, numbers their values.
+/// An argument of an untraced function: expressions become tensors, and numbers become their values.
 template <class T>
 auto untraced(T&& x) {
   using value = std::remove_cvref_t<T>;
@@ -62,10 +62,9 @@ class disabled {
 
 }  // namespace detail
 
-/// The function that runs fn as it is written, on concrete tensors, at every call: inside a compiled function the graph ends
-/// before it, what it is given is computed, and its results are inputs of the next graph. Arguments and results are trees;
-/// traced tensors reach it as arguments, not by capture. user_error inside grad and value_and_grad, inside trace() and
-/// under options.fullgraph.
+/// The function that runs fn natively, on concrete tensors, at every call. In a compiled function it is a graph break: its
+/// arguments are computed first, and its results are inputs of the next graph. Arguments and results are trees. Traced tensors
+/// must be arguments, not captures. user_error inside grad and value_and_grad, inside trace() and under options.fullgraph.
 // clang-format off
 template <class F>
 auto disable(F&& fn, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }

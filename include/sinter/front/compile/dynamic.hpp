@@ -1,4 +1,4 @@
-// front/compile/dynamic.hpp: what a user says of a tensor's extents to compile().
+// front/compile/dynamic.hpp: marks of a tensor's axes for compile().
 #pragma once
 
 #include <string>
@@ -21,9 +21,9 @@ void demand_not_donated(const char* op, const X& x, location at) {
 
 }  // namespace detail
 
-/// Calls of compiled functions with x, or with copies of this handle, keep the axis open from the first call on: one
-/// specialisation for all extents in `bounds`, but for 0 and 1, which have their own. Views of x are not marked. user_error
-/// for bounds that no extent is in, or that x's is not in.
+/// Keeps an axis of x open in calls of compiled functions with x, or with copies of this handle, from the first call on. One
+/// specialisation covers all extents in `bounds`, except 0 and 1, which have their own. Views of x are not marked. user_error
+/// for bounds without an extent, or without x's extent.
 template <any_tensor X>
 void mark_dynamic(X& x, int axis, size_bounds bounds = {}, location at = location::current()) {
   const int a = detail::normalize_axis(axis, X::rank);
@@ -39,8 +39,8 @@ void mark_dynamic(X& x, int axis, size_bounds bounds = {}, location at = locatio
   marks = engine::add_mark(marks, a, true, bounds.min, bounds.max);
 }
 
-/// Calls with x, or with copies of this handle, specialise to the extent of the axis whenever they compile. Views of x are
-/// not marked.
+/// Calls with x, or with copies of this handle, specialise to the extent of the axis whenever they compile. Views of x are not
+/// marked.
 template <any_tensor X>
 void mark_static(X& x, int axis, location at = location::current()) {
   const int a = detail::normalize_axis(axis, X::rank);
@@ -50,9 +50,9 @@ void mark_static(X& x, int axis, location at = location::current()) {
   marks = engine::add_mark(marks, a, false, 0, 0);
 }
 
-/// The smaller of two extents; of symbolic ones which it is becomes a guard.
+/// The smaller of two extents; for symbolic extents the comparison becomes a guard.
 constexpr dim min(dim a, dim b) { return b < a ? b : a; }
-/// The larger of two extents; of symbolic ones which it is becomes a guard.
+/// The larger of two extents; for symbolic extents the comparison becomes a guard.
 constexpr dim max(dim a, dim b) { return a < b ? b : a; }
 
 }  // namespace sinter

@@ -1,4 +1,4 @@
-// front/compile/explain.hpp: explain(fn)(args...): a call that tells what became of the function.
+// front/compile/explain.hpp: explain(fn)(args...): a call that reports how the function was compiled.
 #pragma once
 
 #include <type_traits>
@@ -10,7 +10,7 @@ namespace sinter {
 
 namespace detail {
 
-/// The compiled function itself, or what compile() makes of another one.
+/// The compiled function itself; compile() of any other function.
 template <class F>
 auto as_compiled(F&& fn, const options& how, location where) {
   if constexpr (is_compiled<std::decay_t<F>>) return std::decay_t<F>(fn);
@@ -19,9 +19,9 @@ auto as_compiled(F&& fn, const options& how, location where) {
 
 }  // namespace detail
 
-/// explain(fn)(args...) calls fn(args...), leaves the result, and says what became of fn: its specialisations with what
-/// each was made for, their guards, kernels and what kept neighbours apart, and its graph breaks. Arguments are not donated;
-/// kernels that are made in the background are waited for. `how` is for a function that is not compiled yet.
+/// explain(fn)(args...) calls fn(args...), drops the result, and reports on fn: its specialisations and their arguments,
+/// guards and kernels, the reasons that kept neighbours apart, and its graph breaks. Arguments are not donated. Kernels that
+/// are compiled in the background are waited for. `how` applies to a function that is not compiled yet.
 // clang-format off
 template <class F>
 auto explain(F&& fn, const options& how = {}, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }

@@ -1,4 +1,4 @@
-// front/compile/integers.hpp: which C++ integers of a call meet a rank-0 tensor among the function's parameters: they are inputs.
+// front/compile/integers.hpp: C++ integers of a call whose parameters are rank-0 tensors; they are inputs.
 #pragma once
 
 #include <concepts>
@@ -34,23 +34,23 @@ struct integer_element<dim> {
   using type = std::int64_t;
 };
 
-/// Converts to rank-0 tensors and to nothing else.
+/// Converts to rank-0 tensors and to no other type.
 struct any_scalar_tensor {
   template <element T>
   operator tensor<T, dims{}>() const;
 };
-/// Converts to integers and to nothing else.
+/// Converts to integers and to no other type.
 struct any_integer {
   template <std::integral T>
   operator T() const;
 };
 
-/// Whether such a question is among the types of arguments.
+/// Whether the types of arguments include such a probe.
 template <class... Args>
 inline constexpr bool asks_about_integers = (... || (std::is_same_v<std::remove_cvref_t<Args>, any_scalar_tensor> ||
                                                      std::is_same_v<std::remove_cvref_t<Args>, any_integer>));
 
-/// What a function that F is made of takes for F's arguments, where that is known to be the same; else F.
+/// A function within F that is known to take the same arguments as F; else F.
 template <class F>
 struct function_within {
   using type = F;
@@ -65,8 +65,8 @@ constexpr bool meets_scalar_tensor() {
   return takes(std::type_identity<any_scalar_tensor>{}, places) && !takes(std::type_identity<any_integer>{}, places);
 }
 
-/// Whether argument At of F(Args...) is an integer whose parameter is a rank-0 tensor, and nothing that takes integers as well: a
-/// value of the call, and not of its specialisation. Of a function object that is a template and whose call operator is not const none is.
+/// Whether argument At of F(Args...) is an integer whose parameter takes rank-0 tensors and not integers. It is then read by
+/// each call, without a guard. False for a function object with a template call operator that is not const.
 template <class F, std::size_t At, class... Args>
 constexpr bool opens_integer() {
   if constexpr (!is_integer_scalar<std::remove_cvref_t<std::tuple_element_t<At, std::tuple<Args...>>>>) return false;
@@ -85,7 +85,7 @@ constexpr bool opens_integer() {
   }
 }
 
-/// The argument, or as a number where it is such an integer.
+/// The argument, as a number if it is such an integer.
 template <bool Opens, class T>
 decltype(auto) opened(T&& x) {
   if constexpr (Opens) {
@@ -96,7 +96,7 @@ decltype(auto) opened(T&& x) {
   }
 }
 
-/// use(arguments...), those integers as numbers.
+/// use(arguments...), with those integers as numbers.
 template <class F, class Use, class... Args>
 decltype(auto) with_opened(Use&& use, Args&&... args) {
   return [&]<std::size_t... I>(std::index_sequence<I...>)->decltype(auto) {

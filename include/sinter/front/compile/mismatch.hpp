@@ -1,4 +1,4 @@
-// front/compile/mismatch.hpp: which argument of a wrong call a function does not take, as a type that compilers print.
+// front/compile/mismatch.hpp: the first argument of a wrong call that a function does not take, as a type that compilers print.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace sinter::detail {
 
-/// What a compiler's error shows of arguments that a function does not take.
+/// The facts that a compiler's error prints about arguments that a function does not take.
 namespace told {
 
 /// Argument N, counted from 0.
@@ -23,7 +23,7 @@ template <int N>
 struct number_of_arguments;
 template <int N>
 struct takes;
-/// A tensor of this dtype and rank, or of another type that alone.
+/// A tensor of this dtype and rank; for other types the type alone.
 template <class T, int... Rank>
 struct is;
 template <class T, int... Rank>
@@ -52,7 +52,7 @@ parameters<P...> parameters_of(R (C::*)(P...));
 template <class R, class C, class... P>
 parameters<P...> parameters_of(R (C::*)(P...) const);
 
-/// What F, which has one operator() that is no template, or is a pointer to a function, takes.
+/// The parameters of F, a pointer to a function or a class with one operator() that is not a template.
 template <class F>
 constexpr auto parameters_in() {
   if constexpr (requires(F f) { parameters_of(f); })
@@ -79,7 +79,7 @@ constexpr auto first_mismatch(parameters<Given, MoreGiven...>, parameters<Wanted
   }
 }
 
-/// A call of F, overloaded or a template, with arguments Given that it does not take. Nothing of F's body is compiled.
+/// A wrong call of F, overloaded or a template, with arguments Given. F's body is not compiled.
 template <class F, class... Given>
 class generic_call {
   static constexpr std::size_t count = sizeof...(Given);
@@ -87,15 +87,15 @@ class generic_call {
   template <std::size_t I>
   using given = std::tuple_element_t<I, std::tuple<Given...>>;
 
-  /// Whether F has T as argument At.
+  /// Whether F takes T as argument At.
   template <class T, std::size_t At, std::size_t... I>
   static constexpr bool has(std::index_sequence<I...>) {
     return is_viable<F, std::conditional_t<I == At, T, Given>...>();
   }
-  /// Whether the parameter's type follows from no argument.
+  /// Whether the parameter's type does not depend on the arguments.
   template <std::size_t At>
   static constexpr bool is_fixed = has<converts_to_all, At>(places{});
-  /// A type that T has a deleted conversion to does not take it.
+  /// A type does not take T if T's conversion to it is deleted.
   template <class T, std::size_t At>
   static constexpr bool fits() {
     if constexpr (is_fixed<At>) return has<converts_as<T>, At>(places{});
@@ -124,7 +124,7 @@ class generic_call {
     if constexpr (sizeof...(More) == 0 || !std::is_void_v<found>) return std::type_identity<found>{};
     else return first_among<At, More...>();
   }
-  /// What F would have as argument At: the nearest tensor first.
+  /// A type that F takes as argument At, nearest tensors first.
   template <std::size_t At>
   static constexpr auto wanted() {
     using x = given<At>;
@@ -137,7 +137,8 @@ class generic_call {
   template <std::size_t At>
   using wanted_t = typename decltype(wanted<At>())::type;
 
-  /// The first whose parameter is fixed, else the last that F would have as another type; count where there is none.
+  /// The first argument with a fixed parameter type that it does not fit; else the last that F takes as another type. Else
+  /// count.
   template <std::size_t... I>
   static constexpr std::size_t unfit(std::index_sequence<I...>) {
     std::size_t found = count;
@@ -149,7 +150,7 @@ class generic_call {
     if (found == count) static_cast<void>((..., is_wrong(I, !is_fixed<I> && !std::is_void_v<wanted_t<I>>)));
     return found;
   }
-  /// The first that F has as an lvalue alone, where it has all of them as such; else count.
+  /// The first argument that F takes only as an lvalue, if F takes all of them as lvalues; else count.
   template <std::size_t... I>
   static constexpr std::size_t changed(std::index_sequence<I...> all) {
     std::size_t found = count;
@@ -169,7 +170,7 @@ class generic_call {
     using all = std::tuple<Given..., converts_to_all, converts_to_all, converts_to_all, converts_to_all>;
     return is_viable<F, std::tuple_element_t<I, all>...>();
   }
-  /// How many arguments F takes, up to four more than are given; 0 where that is not known.
+  /// The number of arguments that F takes, at most four more than given; 0 if unknown.
   template <std::size_t Count = 1>
   static constexpr std::size_t wanted_count() {
     if constexpr (Count > count + 4) return 0;
@@ -201,7 +202,7 @@ class generic_call {
   }
 };
 
-/// The first of the arguments Given that F does not take, beside what it wants; told::mismatch<> where that is not known.
+/// The first of the arguments Given that F does not take, and the type that F wants; told::mismatch<> if unknown.
 template <class F, class... Given>
 constexpr auto mismatch_of() {
   using wanted = typename decltype(parameters_in<F>())::type;
@@ -218,7 +219,7 @@ constexpr auto mismatch_of() {
 template <class F, class... Given>
 using mismatch_t = typename decltype(mismatch_of<F, Given...>())::type;
 
-// The error of a call that a mismatch tells more of, in words.
+// The error of a call, with a mismatch that gives details.
 #define SINTER_WRONG_ARGUMENTS(OP)                                                                                     \
   SINTER_WRONG_CALL("[" OP                                                                                             \
                     "] the function does not take these arguments: their number, a dtype or a rank differs, or text, " \

@@ -1,4 +1,4 @@
-// front/compile/stance.hpp: what calls of compiled functions do on this thread, for as long as a scope lasts.
+// front/compile/stance.hpp: the stance of this thread's calls of compiled functions, until the end of a scope.
 #pragma once
 
 #include <utility>
@@ -7,8 +7,8 @@
 
 namespace sinter {
 
-/// Until its end calls on this thread follow a stance: `const stance_scope only(stance::fail_on_recompile);`. Scopes nest.
-/// What is in a trace already is traced whatever the stance.
+/// Sets the stance of calls on this thread until the end of the scope: `const stance_scope only(stance::fail_on_recompile);`.
+/// Scopes nest. Calls within a trace are traced under any stance.
 class stance_scope {
  public:
   explicit stance_scope(stance s) : before_(std::exchange(engine::current_stance, s)) {}

@@ -1,4 +1,4 @@
-// front/compile/trace.hpp: trace(fn)(args…): the graph of a call, to look at.
+// front/compile/trace.hpp: trace(fn)(args…): the graph of a call, for inspection.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,14 @@
 
 namespace sinter {
 
-/// What a function did when it was called once on symbolic tensors.
+/// The graph of a function that was called once on symbolic tensors.
 class traced_graph {
  public:
   explicit traced_graph(std::shared_ptr<const engine::tracer> tracer) : tracer_(std::move(tracer)) {}
 
-  /// One line a node, in order of evaluation; the same program gives the same text.
+  /// One line for each node, in order of evaluation; the same program gives the same text.
   std::string text() const { return ir::print(tracer_->graph); }
-  /// Number of nodes that the results need, inputs included.
+  /// The number of nodes that the results need, inputs included.
   std::size_t nodes() const { return tracer_->graph.live().size(); }
   const ir::graph& graph() const { return tracer_->graph; }
 
@@ -67,7 +67,7 @@ class tracing_of {
 
 }  // namespace detail
 
-/// The function that traces fn instead of computing: `trace(f)(x)` reads x's dtype and extents, not its elements.
+/// The function that traces fn without computing: `trace(f)(x)` reads x's dtype and extents, not its elements.
 // clang-format off
 template <class F>
 auto trace(F&& fn, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }

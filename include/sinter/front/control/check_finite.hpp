@@ -1,4 +1,4 @@
-// front/control/check_finite.hpp: check_finite: an error where a NaN or an infinity first comes up.
+// front/control/check_finite.hpp: check_finite: an error at the first NaN or infinity.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ namespace sinter {
 
 namespace detail {
 
-/// What check_finite calls: its message has the user's line.
+/// The host function of check_finite; its message has the user's line.
 template <std::size_t R>
 struct finite_check {
   std::string label;
@@ -36,9 +36,9 @@ struct finite_check {
 
 }  // namespace detail
 
-/// x, once its elements are known to be finite: user_error that names the label, the first NaN or infinity, its index and this
-/// line. Inside compile() each call checks, which costs a reduction and waits for it; within loops and branches as often as they
-/// run. Not in vmap, as host_call. Floating dtypes.
+/// x, after a check that its elements are finite. Otherwise a user_error names the label, the first NaN or infinity, its
+/// index and this line. Inside compile() each call checks, which costs a reduction and a wait. In loops and branches it
+/// checks as often as they run. Not allowed in vmap, like host_call. Floating dtypes only.
 template <tensor_like X>
 auto check_finite(const X& x, std::string label, location at = location::current()) {
   static_assert(is_float(dtype_of<typename X::value_type>),

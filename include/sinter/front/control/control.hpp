@@ -17,7 +17,7 @@ namespace sinter {
 
 namespace detail {
 
-/// Step i's part of xs, in the storage of xs; while tracing, new inputs.
+/// The part of xs for step i, in the storage of xs; while tracing, new inputs.
 template <class X>
 lane_t<X> slices(engine::tracer* t, const std::shared_ptr<engine::tracer>& handle, const X& xs, std::int64_t i,
                  location at) {
@@ -31,7 +31,7 @@ lane_t<X> slices(engine::tracer* t, const std::shared_ptr<engine::tracer>& handl
   });
 }
 
-/// The tree of stacks for one step's results.
+/// The tree of stacks for the results of one step.
 template <class Y, class Leaf>
 stacked_t<Y> stacked_tree(const Y& y, dim length, Leaf&& leaf) {
   return tree_as<stacked_t<Y>>(y,
@@ -42,7 +42,7 @@ stacked_t<Y> stacked_tree(const Y& y, dim length, Leaf&& leaf) {
                                });
 }
 
-/// A body traced within the current trace, or alone to learn what it returns.
+/// Traces a body within the current trace, or alone to learn the types of its results.
 template <class F, class C, class X>
 auto trace_step(F& f, const std::shared_ptr<engine::tracer>& body, const C& init, const X& xs, location at) {
   body->graph.add_input(dtype::i64, {}, at);
@@ -54,7 +54,7 @@ auto trace_step(F& f, const std::shared_ptr<engine::tracer>& body, const C& init
   return std::pair{std::move(next), settle_tree(std::get<1>(out))};
 }
 
-/// False after the compile-time error that xs is not to be read step by step.
+/// Returns false after a compile-time error if xs cannot be read step by step.
 template <class X>
 constexpr bool check_xs() {
   constexpr bool tensors = facts_of<X>.tensors > 0, axes = !any_part<short_parts<0>, X>(),
@@ -74,7 +74,7 @@ constexpr part_fault fault_of_step() {
   else return keeps_carry<C, std::tuple_element_t<0, Result>>() ? part_fault::none : part_fault::carry;
 }
 
-/// Of scan(f, C, X), where its steps can be taken.
+/// The fault of scan(f, C, X), if its steps can be taken.
 template <class F, class C, class X>
 constexpr part_fault fault_of_scan() {
   if constexpr (facts_of<X>.tensors == 0 || any_part<short_parts<0>, X>() || any_part<plain_parts, X>())
@@ -112,7 +112,7 @@ auto traced_scan(F& f, const C& init, const X& xs, bool backwards, location at) 
   return std::pair{std::move(last), std::move(ys)};
 }
 
-/// Memory for `length` results like x.
+/// Uninitialised memory for `length` results like x.
 template <class E, dims S>
 tensor<E, S> empty_stack(const index_array<S.rank>& extents, device where, location at) {
   storage memory = engine::allocate(
@@ -166,7 +166,7 @@ auto eager_scan(F& f, C carry, const X& xs, bool backwards, location at) {
     }
   }
   if (!ys) {
-    // No step tells what is stacked.
+    // Without a step, a trace of the body gives the types of the stacks.
     const auto alone = engine::make_tracer();
     flat_arguments<C> flat("scan", at, carry);
     ys = stacks(trace_step(f, alone, carry, xs, at).second, flat.where({}));
@@ -215,7 +215,7 @@ auto traced_cond(const char* op, const tensor<bool, 0>& predicate, F& f, G& g, l
   }
 }
 
-/// Both branches return the same: equal types, or trees that differ in static extents alone.
+/// Checks that both branches return the same: equal types, or trees that differ only in static extents.
 template <class A, class B>
 constexpr bool check_branches() {
   constexpr bool both = std::is_void_v<A> == std::is_void_v<B>;
@@ -263,12 +263,12 @@ constexpr bool is_condition() {
 
 template <class P>
 tensor<bool, 0> predicate_of(const P& p, location at) {
-  if constexpr (!is_condition<P>()) return {};  // an error of its own
+  if constexpr (!is_condition<P>()) return {};  // the compiler reports another error
   else if constexpr (any_tensor<P>) return p;
   else return tensor<bool, 0>(p, at);
 }
 
-/// What cond() tests, and where.
+/// The condition of cond(), and its place.
 struct predicate {
   tensor<bool, 0> value;
   location at;
@@ -281,7 +281,7 @@ struct predicate {
   predicate(const P& p, location = {});
 };
 
-/// Of a body that takes First, if given, and the carry.
+/// The fault of a body that takes First, if given, and the carry.
 template <class Body, class C, class... First>
 constexpr part_fault fault_of_body() {
   constexpr bool right = told_to_take<Body&, First..., C>(), takes = std::is_invocable_v<Body&, First..., C>;
@@ -345,7 +345,7 @@ C while_of(Test& test, Body& body, C carry, location at) {
 template <class Body, class C>
 C fori_of(dim lower, dim upper, Body& body, C carry, location at) {
   check_carry<C>();
-  // Known only with C: what it does is then compiled where a loop is written.
+  // The type depends on C, so that its code is instantiated only where a loop is written.
   using index = tensor<std::conditional_t<true, std::int64_t, C>, 0>;
   if (!(lower < upper)) return carry;
   const auto outer = engine::current();
@@ -374,7 +374,7 @@ C fori_of(dim lower, dim upper, Body& body, C carry, location at) {
 
 }  // namespace detail
 
-// Heads of wrong calls: compilers show each macro that a function's name stands in.
+// Heads of wrong calls: compilers print each macro around a function's name.
 #define SINTER_WRONG_COND(FAULT, TEXT)                                                                      \
   template <class F, class G, class... Args>                                                                \
   requires(detail::fault_of_branches<F, G, detail::settled<const Args&>...>() == detail::part_fault::FAULT) \
@@ -388,9 +388,10 @@ SINTER_WRONG_COND(results, "the branches return other structures, dtypes or rank
 cond(const detail::predicate&, F&&, G&&, const Args&...) { return {}; }
 #undef SINTER_WRONG_COND
 
-/// f(args...) where `predicate`, a bool or a bool tensor of rank 0, holds, else g(args...). Inside compile() it is one node
-/// of which one branch runs, differentiable in what the branches use, captured tensors included; both are traced, and
-/// return one structure, dtype and shape (user_error). On a GPU a call waits for the predicate. Elsewhere it calls one of them.
+/// f(args...) if `predicate`, a bool or a bool tensor of rank 0, holds, else g(args...). Inside compile() it is one node, and a
+/// call runs one branch. It is differentiable by all values that the branches use, captured tensors included. Both branches are
+/// traced, and must return one structure, dtype and shape (else user_error). On a GPU a call waits for the predicate. Outside
+/// compile() it calls one of the functions.
 template <class F, class G, class... Args>
 auto cond(const detail::predicate& predicate, F&& f, G&& g, const Args&... args) {
   constexpr bool take = std::is_invocable_v<F&, detail::settled<const Args&>...> &&
@@ -400,7 +401,7 @@ auto cond(const detail::predicate& predicate, F&& f, G&& g, const Args&... args)
 
 struct reversed_t {};
 
-/// From the last item to the first: `scan(f, init, xs, reversed)`.
+/// Runs from the last item to the first: `scan(f, init, xs, reversed)`.
 inline constexpr reversed_t reversed{};
 
 namespace detail {
@@ -417,7 +418,7 @@ auto scan_of(F& f, const C& init, const X& xs, bool backwards, location at) {
 
 }  // namespace detail
 
-// Wrong calls of scan: whole of those with `reversed`, the head of the others, whose declarator follows.
+// Wrong calls of scan: whole functions with `reversed`, and the heads of the other overloads, before the declarator.
 #define SINTER_WRONG_SCAN(FAULT, TEXT)                                                         \
   template <class F, class C, class X>                                                         \
   requires(detail::fault_of_scan<F, detail::settled<const C&>, detail::settled<const X&>>() == \
@@ -436,16 +437,16 @@ SINTER_WRONG_SCAN(carry,
 scan(F&&, const C&, const X&, location = {}) { return {}; }
 #undef SINTER_WRONG_SCAN
 
-/// Reads xs, a tree of tensors, slice by slice along their first axis: f(carry, x) returns a pair of the next carry, of init's
-/// shapes, and a tree of results. Gives the last carry and the results stacked along a new first axis. A stacked<S> in xs
-/// arrives as S, and of structs S in f's results stacked<S> is made. Inside compile() it is
-/// one node, however many steps it takes, and differentiable, in captured tensors too: the backward pass keeps the carry of
-/// each step and computes the rest of the step anew. Elsewhere it is a loop. user_error when a carry changes its shape.
+/// Reads xs, a tree of tensors, slice by slice along the first axes. f(carry, x) returns a pair: the next carry, with init's
+/// shapes, and a tree of results. Returns the last carry, and the results stacked along a new first axis. A stacked<S> in xs
+/// arrives as S; structs S in f's results become stacked<S>. Inside compile() it is one node for any number of steps. It is
+/// differentiable, by captured tensors too: the backward pass keeps the carry of each step, and recomputes the rest of the
+/// step. Outside compile() it is a loop. user_error when a carry changes its shape.
 template <class F, class C, class X>
 auto scan(F&& f, const C& init, const X& xs, location at = location::current()) {
   return detail::scan_of(f, detail::settle_tree(init), detail::settle_tree(xs), false, at);
 }
-/// From the last slice to the first; result i is still that of slice i.
+/// Runs from the last slice to the first; result i still belongs to slice i.
 template <class F, class C, class X>
 auto scan(F&& f, const C& init, const X& xs, reversed_t, location at = location::current()) {
   return detail::scan_of(f, detail::settle_tree(init), detail::settle_tree(xs), true, at);
@@ -467,7 +468,7 @@ fori_loop(Lower, Upper, Body&&, const C&, location = {}) { return {}; }
 #undef SINTER_WRONG_FORI
 
 /// body(i, … body(lower + 1, body(lower, init))) for i below `upper`; i is a tensor<std::int64_t, 0>. Inside compile() it is
-/// one node, and differentiable as scan is; nothing where there is no turn, and body is not called then.
+/// one node, and differentiable as scan is. Without a step it is init, and body is not called.
 template <extent_like Lower, extent_like Upper, class Body, class C>
 auto fori_loop(Lower lower, Upper upper, Body&& body, const C& init, location at = location::current()) {
   constexpr bool takes = std::is_invocable_v<Body&, tensor<std::int64_t, 0>, detail::settled<const C&>>;
@@ -490,8 +491,8 @@ SINTER_WRONG_WHILE(no_result, "the body returns nothing, and not the next carry"
 while_loop(Test&&, Body&&, const C&, location = {}) { return {}; }
 #undef SINTER_WRONG_WHILE
 
-/// body(… body(init)) as long as test(carry), a bool of rank 0, holds. Inside compile() it is one node; gradients by what goes
-/// in are refused: use fori_loop or scan. On a GPU each step waits for its test.
+/// body(… body(init)) as long as test(carry), a bool of rank 0, holds. Inside compile() it is one node. Gradients by its inputs
+/// are refused: use fori_loop or scan. On a GPU each step waits for its test.
 template <class Test, class Body, class C>
 auto while_loop(Test&& test, Body&& body, const C& init, location at = location::current()) {
   constexpr bool take =

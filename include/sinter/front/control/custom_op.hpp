@@ -1,4 +1,4 @@
-// front/control/custom_op.hpp: ops of the user's own, as nodes that nothing is fused into.
+// front/control/custom_op.hpp: the user's own ops, as nodes that do not fuse.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@
 
 namespace sinter {
 
-/// Elements in row-major order, as a custom op's functions see them: of the host, or of a GPU where the function launches.
+/// Elements in row-major order, as a custom op's functions see them: on the host, or on a GPU for a function that launches.
 template <class T, int Rank>
 struct elements {
   T* data = nullptr;
@@ -34,15 +34,15 @@ struct elements {
   T* end() const { return data + size(); }
 };
 
-/// What a shape rule returns: a result's dtype, rank and extents.
+/// The value of a shape rule: a result's dtype, rank and extents.
 template <class T, int Rank>
 struct result_of {
   index_array<Rank> extents{};
 };
 
-/// CUDA C++ for a custom op: defines `extern "C" __global__ void entry(...)`, whose parameters are a pointer for each operand,
-/// a pointer for each result, then as long long each extent of each operand and of each result. Elements lie in row-major
-/// order. There is a thread for each element of the first result, in blocks of `threads`; the last block is not full.
+/// CUDA C++ for a custom op. It defines `extern "C" __global__ void entry(...)`. The parameters are a pointer for each
+/// operand, a pointer for each result, and each extent of each operand and result as a long long. Elements lie in row-major
+/// order. Each element of the first result has a thread, in blocks of `threads`; the last block may be partial.
 struct cuda_source {
   std::string text;
   std::string entry;
@@ -105,8 +105,8 @@ struct foreign_call<std::tuple<X...>, std::tuple<R...>> {
        at);
 }
 
-/// The graph of a vjp: f(operands…, results…, cotangents…) gives the cotangent of the operand, or a tuple of one for each
-/// floating operand.
+/// The graph of a vjp. f(operands…, results…, cotangents…) gives the cotangent of the floating operand, or a tuple with one for
+/// each floating operand.
 template <class F, class... X, class... R>
 ir::graph trace_pull(const F& f, const std::string& name, const std::tuple<X...>& operands,
                      const std::tuple<R...>& results, location at) {
@@ -115,7 +115,7 @@ ir::graph trace_pull(const F& f, const std::string& name, const std::tuple<X...>
   const auto inputs = [&](const auto& all) {
     return std::apply([&](const auto&... x) { return std::tuple{input(x)...}; }, all);
   };
-  // Braces order the inputs: operands, results, cotangents.
+  // Braces fix the order of the inputs: operands, results, cotangents.
   const auto in = inputs(operands);
   const auto out = inputs(results);
   const auto cotangents = inputs(results);
@@ -157,8 +157,8 @@ ir::graph trace_pull(const F& f, const std::string& name, const std::tuple<X...>
   return t->graph;
 }
 
-/// The graph of a jvp: f(operands…, results…, tangents of the floating operands…) gives the tangent of the floating result, or a
-/// tuple of one for each.
+/// The graph of a jvp. f(operands…, results…, tangents of the floating operands…) gives the tangent of the floating result,
+/// or a tuple with one for each floating result.
 template <class F, class... X, class... R>
 ir::graph trace_push(const F& f, const std::string& name, const std::tuple<X...>& operands,
                      const std::tuple<R...>& results, location at) {
@@ -174,7 +174,7 @@ ir::graph trace_push(const F& f, const std::string& name, const std::tuple<X...>
   const auto inputs = [&](const auto& all) {
     return std::apply([&](const auto&... x) { return std::tuple{input(x)...}; }, all);
   };
-  // One after the other: operands, results, tangents.
+  // The inputs in this order: operands, results, tangents.
   const auto in = inputs(operands);
   const auto out = inputs(results);
   const auto tangents = inputs(of(operands));
@@ -210,8 +210,8 @@ ir::graph trace_push(const F& f, const std::string& name, const std::tuple<X...>
   return t->graph;
 }
 
-/// The graph of a rule for lanes: f(operands…) of all lanes gives the results of all, one or a tuple. Lanes are the first axis of
-/// each; operands that are the same for all are repeated.
+/// The graph of a rule for lanes. f(operands…) of all lanes gives the results of all lanes, a tensor or a tuple. Lanes are the
+/// first axis of each tensor; operands that all lanes share are repeated.
 template <class F, class... X, class... R>
 ir::graph trace_lanes(const F& f, const std::string& name, const std::tuple<X...>& operands,
                       const std::tuple<R...>& results, std::span<const char> varies, const ir::dim& lanes,
@@ -261,7 +261,7 @@ ir::graph trace_lanes(const F& f, const std::string& name, const std::tuple<X...
   return t->graph;
 }
 
-/// Letters, digits and underscores: names stand in messages and never in kernels.
+/// Names have letters, digits and underscores; they are used in messages and never in kernels.
 template <fixed_string Name>
 constexpr bool is_name() {
   std::size_t n = 0;
@@ -274,7 +274,7 @@ constexpr bool is_name() {
   return n > 0;
 }
 
-/// What fn does in a trace of this call alone.
+/// Runs fn in a trace of its own.
 template <class F, class... X>
 auto run_alone(const char* name, const F& fn, location at, const X&... x) {
   options how;
@@ -289,7 +289,7 @@ auto run_alone(const char* name, const F& fn, location at, const X&... x) {
                                                    {keep.data(), keep.size()});
 }
 
-/// The arrays of trees' tensors, which are on the host.
+/// The arrays of trees' tensors, which must be on the host.
 template <class... X>
 series<ir::foreign_array> arrays_of(const X&... x) {
   series<ir::foreign_array> out;
@@ -297,7 +297,7 @@ series<ir::foreign_array> arrays_of(const X&... x) {
   return out;
 }
 
-/// A result to be written, on the host.
+/// A new result on the host, whose elements the op writes.
 template <class R>
 auto new_result(const char* name, const R& r, location at) {
   using T = typename result_facts<R>::value_type;
@@ -310,7 +310,7 @@ auto new_result(const char* name, const R& r, location at) {
 
 }  // namespace detail
 
-/// An op of the user's own; made by custom_op().
+/// The user's own op; made by custom_op().
 template <fixed_string Name, class Cpu, class Cuda, class Shape, class Pull, class Push = none_t, class Lanes = none_t>
 class custom_function {
  public:
@@ -323,7 +323,7 @@ class custom_function {
   auto operator()(const X&... x) const {
     return apply(state_->at, detail::stage(x, state_->at)...);
   }
-  /// The same for a library: errors and reports name the line `at` of its caller.
+  /// The same for a library: errors and reports name the line `at` of the library's caller.
   template <tensor_like... X>
   auto call_at(location at, const X&... x) const {
     return apply(at, detail::stage(x, at)...);
@@ -452,21 +452,21 @@ class custom_function {
   std::shared_ptr<const state> state_;
 };
 
-/// An op of the user's own: `auto op = custom_op<"name">(cpu, cuda, shape, vjp, jvp, lanes); y = op(a, b);`
-///   cpu    called with elements<const T, rank> for each operand, then elements<T, rank> for each result; row-major. Where it
-///          is a class with a function plain(), the reference interpreter calls what that returns.
-///   cuda   cuda_source, or a function that launches: the same with addresses of the GPU, then the stream as a void*; or
-///          `none`: operands are copied to the host and back at each call, with a warning.
-///   shape  from the operands' extents, index_array<rank> each, a result_of<T, rank>, or a tuple of them.
-///   vjp    from the operands, the results and the results' cotangents, tensors all, the cotangent of each floating operand: a
-///          tensor, or a tuple; or `none`.
-///   jvp    from the operands, the results and the floating operands' tangents, the tangent of each floating result: a tensor, or a
-///          tuple; or `none`. Where one of vjp and jvp is given, the other follows from it if it is linear; without either,
-///          differentiating is a user_error.
-///   lanes  what vmap makes of it: from the operands of all lanes, the results of all, with the lanes as the first axis of each; or
-///          `none`: it runs lane by lane.
-/// It is one node, which nothing is fused into, on every backend, in compile(), loops and branches, and eagerly. It has to be
-/// a function of its operands: equal calls in one trace run once.
+/// The user's own op: `auto op = custom_op<"name">(cpu, cuda, shape, vjp, jvp, lanes); y = op(a, b);`
+///   cpu    receives elements<const T, rank> for each operand, then elements<T, rank> for each result; row-major. If it is a
+///          class with a function plain(), the reference interpreter calls the result of plain().
+///   cuda   a cuda_source, or a function that launches: it receives the same with addresses on the GPU, then the stream as void*.
+///          With `none`, operands are copied to the host and results back at each call, with a warning.
+///   shape  receives index_array<rank> for each operand, and returns a result_of<T, rank>, or a tuple of them.
+///   vjp    receives the operands, the results and the results' cotangents, all tensors. It returns the cotangent of each
+///          floating operand, a tensor or a tuple; or `none`.
+///   jvp    receives the operands, the results and the floating operands' tangents. It returns the tangent of each floating
+///          result, a tensor or a tuple; or `none`. If one of vjp and jvp is given, the other follows from it if it is linear.
+///          Without either, differentiating is a user_error.
+///   lanes  the rule for vmap: receives the operands of all lanes, and returns the results of all lanes. Lanes are the first
+///          axis of each. With `none` the op runs lane by lane.
+/// The op is one node that does not fuse, on every backend, in compile(), loops and branches, and eagerly. It must be a
+/// function of its operands: equal calls in one trace run once.
 template <fixed_string Name, class Cpu, class Cuda, class Shape, class Pull = none_t, class Push = none_t,
           class Lanes = none_t>
 auto custom_op(Cpu cpu, Cuda cuda, Shape shape, Pull vjp = {}, Push jvp = {}, Lanes lanes = {},

@@ -1,4 +1,4 @@
-// front/control/host_call.hpp: calls of the host from within a graph.
+// front/control/host_call.hpp: calls of host functions from within a graph.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace sinter {
 
 namespace detail {
 
-/// The tree with tensors of the host.
+/// The tree with its tensors on the host.
 template <class T>
 T on_host(const T& tree, location at) {
   if constexpr (facts_of<T>.tensors == 0) return tree;
@@ -26,7 +26,7 @@ T on_host(const T& tree, location at) {
         "host_call", at, [&]<class E, dims S>(const tensor<E, S>& x) { return x.to(device::cpu(), at); }, tree);
 }
 
-/// The tree with copies of arrays, in order.
+/// The tree with copies of the arrays, in order.
 template <class T>
 T copied_tree(const T& like, const ir::foreign_array*& next) {
   if constexpr (facts_of<T>.tensors == 0) return like;
@@ -46,7 +46,7 @@ T copied_tree(const T& like, const ir::foreign_array*& next) {
         like);
 }
 
-/// A number that each call may have another value of: the graph hands it over, as it does tensors.
+/// A number whose value may differ between calls; the graph passes it on, as it does tensors.
 template <class T>
 inline constexpr bool is_handed_over = std::is_same_v<T, dim> || is_floating_scalar<T>;
 
@@ -62,7 +62,7 @@ void push_numbers(engine::tracer& t, const T& tree, series<ir::node_id>& to, loc
     });
 }
 
-/// The tree with such numbers from arrays, in order.
+/// The tree with such numbers from the arrays, in order.
 template <class T>
 void take_numbers(T& tree, const ir::foreign_array*& next) {
   if constexpr (facts_of<T>.statics != 0)
@@ -73,7 +73,8 @@ void take_numbers(T& tree, const ir::foreign_array*& next) {
     });
 }
 
-/// What stands for a call of a function: its type, where that is all there is to it, with what of the arguments is not handed over.
+/// The identity of a call. For an empty function type it is the type and the values of the arguments that the graph does not
+/// pass on.
 template <class F, class... Args>
 std::uint64_t identity_of(const Args&... args) {
   if constexpr (!std::is_empty_v<F>) {
@@ -95,7 +96,7 @@ std::uint64_t identity_of(const Args&... args) {
       text += k;
     };
     (for_each_leaf(args, leaf, append, key), ...);
-    constexpr std::uint64_t of_values = std::uint64_t{1} << 63;  // apart from new identities
+    constexpr std::uint64_t of_values = std::uint64_t{1} << 63;  // distinct from new identities
     return of_values | engine::value_number(value_class_of<std::string>, std::hash<std::string>()(text), &text);
   }
 }
@@ -129,11 +130,11 @@ void host_call_of(const F& fn, location at, const Args&... args) {
 
 }  // namespace detail
 
-/// Calls fn(args...) on the host, for what it does: printing, logging, counting. args are trees; fn gets copies of their tensors
-/// in host memory, and extents and floating numbers as each call has them. Inside compile() that happens at each call, once for each time it is reached: it is never dropped or merged,
-/// host_calls of a graph run in the order in which the function makes them, and in loops and branches as often as their step
-/// or branch runs; on a GPU the host waits for the arguments. A backward pass does not repeat it. What fn throws passes through
-/// the call.
+/// Calls fn(args...) on the host, for its effects: printing, logging, counting. args are trees. fn receives copies of their
+/// tensors in host memory, and each call's extents and floating numbers. Inside compile() fn runs at each call, once for each
+/// time that it is reached, and is never dropped or merged. The host_calls of a graph run in the order of the function. In
+/// loops and branches they run as often as the step or branch. On a GPU the host waits for the arguments. A backward pass
+/// does not repeat it. Exceptions of fn pass through the call.
 template <class F, class... Args>
 void host_call(F&& fn, const Args&... args) {
   detail::host_call_of<std::decay_t<F>>(fn, {}, detail::settle_tree(args)...);

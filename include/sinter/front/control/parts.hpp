@@ -1,4 +1,4 @@
-// front/control/parts.hpp: tracing a branch or a loop's body within the current trace; what goes in and comes out as trees.
+// front/control/parts.hpp: traces a branch or a loop's body within the current trace, with trees as inputs and outputs.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace sinter::detail {
 template <int Rank>
 inline constexpr dims of_any_extent = dims(Rank);
 
-/// Until the end of the scope a part is traced: reading a value of the trace around it must not cut that graph.
+/// Traces a part until the end of the scope. Reading a value of the outer trace must not break that graph meanwhile.
 class part_scope {
  public:
   explicit part_scope(const std::shared_ptr<engine::tracer>& part)
@@ -22,7 +22,7 @@ class part_scope {
   engine::tracing_scope scope_;
 };
 
-/// Whether two leaves can be one value.
+/// Whether two leaves have one dtype and rank.
 template <class A, class B>
 inline constexpr bool alike = dtype_of<typename A::value_type> == dtype_of<typename B::value_type>&& A::rank == B::rank;
 
@@ -30,14 +30,14 @@ template <class A, class B>
 struct fits_carry {
   static constexpr bool value = alike<A, B>;
 };
-/// Whether what a body returned can be the carry that it was given.
+/// Whether the result of a body can be its next carry.
 template <class C, class Next>
 constexpr bool keeps_carry() {
   if constexpr (std::is_void_v<Next>) return false;
   else return std::is_same_v<C, settled<Next>> || trees_match<fits_carry, C, settled<Next>>();
 }
 
-/// What is wrong with the functions of a loop or a branch.
+/// The fault of the functions of a loop or a branch.
 enum class part_fault { none, arguments, pair, carry, condition, no_result, results };
 
 [[noreturn]] inline void fail_carry(const char* op, const dims& start, const dims& after, location at) {
@@ -54,7 +54,7 @@ enum class part_fault { none, arguments, pair, carry, condition, no_result, resu
        at);
 }
 
-/// What a tree holds beside tensors.
+/// The values in a tree beside its tensors.
 template <class T>
 series<std::uint64_t> value_words(const T& tree) {
   series<std::uint64_t> words;
@@ -68,14 +68,14 @@ series<std::uint64_t> value_words(const T& tree) {
   return words;
 }
 
-/// user_error where two trees differ in what they hold beside tensors: that is configuration, which no branch and no step changes.
+/// user_error if two trees differ in values beside tensors: these are configuration, which no branch and no step may change.
 template <class A, class B>
 void check_values(const char* op, const A& a, const B& b, const char* what, location at) {
   if constexpr (facts_of<A>.statics > 0 && facts_of<B>.statics > 0)
     if (value_words(a) != value_words(b)) fail(op, std::string(what) + "; keep it in a rank-0 tensor", at);
 }
 
-/// Whether a tree holds numbers, flags or text outside of structs, whose fields are configuration.
+/// Whether a tree holds numbers, flags or text outside of structs; fields of structs are configuration.
 template <class T>
 constexpr bool bare_numbers();
 template <class... T>
@@ -91,7 +91,7 @@ constexpr bool bare_numbers() {
   else return any_bare_numbers(children_of<T>{});
 }
 
-/// What a body returned, as the carry that it was given.
+/// The result of a body, as the next carry.
 template <class C, class Next>
 C carried(const char* op, const C& was, const Next& is, location at) {
   check_values(op, was, is, "a step changes a number, flag or text in a struct of the carry", at);
@@ -127,7 +127,7 @@ T traced_tree(const std::shared_ptr<engine::tracer>& t, const T& like, const ir:
       like);
 }
 
-/// The tree with tensors that promise nothing but their rank.
+/// The tree with tensors of open extents, which keep their rank.
 template <class T>
 auto relaxed(const T& tree) {
   return map_tree(

@@ -1,4 +1,4 @@
-// front/control/switch_case.hpp: switch_case: one of several branches, by a number.
+// front/control/switch_case.hpp: switch_case: chooses among several branches by a number.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace sinter {
 
 namespace detail {
 
-/// What switch_case() branches by, and where.
+/// The index of switch_case(), and its place.
 struct case_index {
   tensor<std::int64_t, 0> value;
   location at;
@@ -48,7 +48,7 @@ struct case_index {
   }
 };
 
-/// Branch `First` of `Count`, or a later one, in halves.
+/// Chooses among `Count` branches from `First` on, by halves.
 template <std::size_t First, std::size_t Count, class Branches, class... Args>
 auto case_of(const tensor<std::int64_t, 0>& index, Branches& branches, location at, const Args&... args) {
   if constexpr (Count == 1) {
@@ -116,10 +116,10 @@ SINTER_WRONG_SWITCH(no_result, "one branch returns nothing, another a value")
 SINTER_WRONG_SWITCH(results, "the branches return other structures, dtypes or ranks; all have to return the same")
 #undef SINTER_WRONG_SWITCH
 
-/// branches[index](args...): `switch_case(i, std::tuple{f, g, h}, x)`. The index is an integer of rank 0, a tensor or a number; below
-/// 0 it is 0, behind the last branch that one. Inside compile() one branch runs, and it is differentiable, as cond is; all
-/// are traced, and return one structure, dtype and shape (user_error). On a GPU a call waits for the index. Elsewhere one
-/// branch is called.
+/// branches[index](args...): `switch_case(i, std::tuple{f, g, h}, x)`. The index is an integer of rank 0, a tensor or a
+/// number. An index below 0 selects the first branch; an index beyond the last branch selects the last. Inside compile() a
+/// call runs one branch, and it is differentiable as cond is. All branches are traced, and must return one structure, dtype
+/// and shape (else user_error). On a GPU a call waits for the index. Outside compile() it calls one branch.
 template <class... Branch, class... Args>
 auto switch_case(const detail::case_index& index, std::tuple<Branch...> branches, const Args&... args) {
   constexpr bool any = sizeof...(Branch) > 0;

@@ -8,8 +8,8 @@
 
 namespace sinter::detail {
 
-/// `e` over axes by Reduction, which is made of a block_source and is run_reduction's, as Out; null where a tensor of `e` is on a
-/// GPU and where results are of nothing.
+/// `e` over axes by Reduction, as Out. Reduction is made from a block_source, and is an argument of run_reduction. Null if a
+/// tensor of `e` is on a GPU, and for empty reductions.
 template <class Reduction, class Out, dims Result, class E>
 std::optional<tensor<Out, Result>> reduce_blocks(const char* op, const E& e, const op_shapes::axis_list& axes,
                                                  bool keep, location at) {

@@ -39,7 +39,7 @@ void fill_row(const void* expression, const cursor* at, std::int64_t begin, std:
   for (std::int64_t i = begin; i < end; ++i) *out++ = static_cast<T>(value_at<0>(e, r, i));
 }
 
-/// Evaluates `e` into new storage, on the device of its tensors, or on `otherwise` when it has none.
+/// Evaluates `e` into new storage, on the device of its tensors, or on `otherwise` without tensors.
 template <class E>
 auto eager_evaluate(const E& e, location at, device otherwise = {}) {
   using T = typename E::value_type;

@@ -13,7 +13,7 @@
 
 namespace sinter::detail::gemm {
 
-/// What sums of products of T are kept in. Unsigned for integers: their products wrap.
+/// The type of sums of products of T. It is unsigned for integers, whose products wrap.
 template <class T>
 using accumulator =
     std::conditional_t<is_narrow_float<T>, float,
@@ -33,8 +33,8 @@ struct matrix {
 inline constexpr int tile_rows = 6;
 
 // c (6 rows, two vectors wide) += a (packed by columns) · b (packed by rows). The body is a macro because a function keeps
-// only its own instruction set: the same vectors compiled for another one would be taken apart before inlining.
-// Vector extensions rather than xsimd here: the instruction set is chosen at run time, not by the user's flags.
+// only its own instruction set: vectors compiled for another one would be split before inlining. It uses vector extensions,
+// not xsimd, because the instruction set is chosen at run time, not by the user's flags.
 #define SINTER_TILE_ROW(R)       \
   const vec a##R = vec{} + a[R]; \
   x##R += a##R * b0;             \
@@ -62,7 +62,7 @@ inline constexpr int tile_rows = 6;
     SINTER_TILE_STORE(1) SINTER_TILE_STORE(2) SINTER_TILE_STORE(3) SINTER_TILE_STORE(4) SINTER_TILE_STORE(5) \
   }
 
-// Products and sums of tiles are fused, by compilers of which base/floats_begin.hpp asks otherwise too.
+// Products and sums of tiles are fused, also under base/floats_begin.hpp, which forbids it elsewhere.
 #if defined(__clang__)
 #define SINTER_FUSED _Pragma("clang fp contract(fast)")
 #else
@@ -85,7 +85,7 @@ SINTER_GEMM_TILE(tile_64, __attribute__((target("avx512f,avx512dq"))), 64)
 #undef SINTER_TILE_ROW
 #undef SINTER_TILE_STORE
 
-/// The widest tile that this machine runs.
+/// The widest tile that this machine supports.
 template <class Acc, class Set = simd::instruction_set>
 struct tile {
   int cols = 32 / static_cast<int>(sizeof(Acc));
@@ -118,7 +118,7 @@ std::unique_ptr<Acc[], aligned_delete> scratch(std::int64_t count) {
 
 constexpr std::int64_t panels(std::int64_t n, std::int64_t width) { return (n + width - 1) / width; }
 
-/// Writes columns [from, from + depth) of the rows [first, first + width), column after column; rows past the end are 0.
+/// Packs columns [from, from + depth) of the rows [first, first + width), column after column; rows past the end are 0.
 template <class Acc, class T, class Set = simd::instruction_set>
 void pack(const matrix<const T>& m, std::int64_t first, std::int64_t width, std::int64_t from, std::int64_t depth,
           Acc* to) {
@@ -194,8 +194,8 @@ void blocked(const matrix<const T>& a, const matrix<const T>& b, const matrix<Ac
   }
 }
 
-/// c += a · b for a few rows of a, where packing would cost more than it saves. Sums of 1024 products are added to c: rounding
-/// errors grow with that and the number of sums, not with their product.
+/// c += a · b for a few rows of a, where packing would cost more than it saves. Sums of 1024 products are added to c, so that
+/// rounding errors grow with 1024 and the number of sums, not with their product.
 template <class Acc, class T, class Set = simd::instruction_set>
 void few_rows(const matrix<const T>& a, const matrix<const T>& b, const matrix<Acc>& c) {
   constexpr std::int64_t width = 64, depth = 1024;
@@ -237,7 +237,7 @@ void few_rows(const matrix<const T>& a, const matrix<const T>& b, const matrix<A
   }
 }
 
-/// Products of at most so many terms in all are plain loops: they end before packing would have begun.
+/// Products with at most this many terms are plain loops, which end before packing would have begun.
 inline constexpr std::int64_t tiny_terms = 1 << 12;
 
 template <class Acc, class T, class Set = simd::instruction_set>

@@ -1,4 +1,4 @@
-// front/eager/loop.hpp: the iteration space of an eager loop: which leaves an expression reads, and where.
+// front/eager/loop.hpp: the iteration space of an eager loop: the leaves that an expression reads, and their places.
 #pragma once
 
 #include <cstring>
@@ -10,25 +10,27 @@
 
 namespace sinter::detail {
 
-/// How many tensors and index leaves an expression reads, counting repetitions.
+/// The number of tensors and index leaves that an expression reads, with repetitions.
 template <class E>
 inline constexpr int leaf_count = is_literal<E> ? 0 : 1;
 template <ir::op Op, class T, dims Shape, class... Operands>
 inline constexpr int leaf_count<expr<Op, T, Shape, Operands...>> = (leaf_count<Operands> + ... + 0);
 
-/// How many operands an expression has: leaves and numbers.
+/// The number of an expression's operands: leaves and numbers.
 template <class E>
 inline constexpr int operand_count = 1;
 template <ir::op Op, class T, dims Shape, class... Operands>
 inline constexpr int operand_count<expr<Op, T, Shape, Operands...>> = (operand_count<Operands> + ... + 0);
 
-/// user_error unless the operands from `first` on are on one device; rank-0 tensors of the host go anywhere. (loop_moves.hpp)
+/// user_error unless the operands from `first` on are on one device; rank-0 tensors of the host fit any device.
+/// (loop_moves.hpp)
 SINTER_API void check_devices(const operand_list& list, int first, const char* op, location at);
 
-/// The device that operands which agree are on; `otherwise` when there is no tensor, or only numbers of the host.
+/// The device on which operands agree; `otherwise` without tensors, or for only numbers of the host.
 SINTER_API device device_of(const operand_list& list, device otherwise);
 
-/// Runs what `trace` pushes on a device. Tensors of the host among a GPU's operands are rank-0: they go by value.
+/// Runs the nodes that `trace` pushes on a device. Tensors of the host among a GPU's operands have rank 0, and are passed by
+/// value.
 SINTER_API engine::output run_stage_as(const char* name, const void* signature, const operand_list& list,
                                        std::span<const std::int64_t> facts, device where, location at,
                                        engine::pushing trace);
@@ -43,24 +45,24 @@ void copy_row(std::byte* to, std::int64_t to_step, const std::byte* from, std::i
   for (std::int64_t i = 0; i < count; ++i) std::memcpy(to + i * to_step * bytes, from + i * from_step * bytes, Bytes);
 }
 
-/// to = from, element by element; `bytes` an element, strides in elements. They do not overlap.
+/// to = from, element by element; an element has `bytes` bytes, strides are in elements. They must not overlap.
 SINTER_API void copy_elements(void* to, const dims& to_strides, const void* from, const dims& from_strides,
                               const dims& extents, std::int64_t bytes);
 
-/// Memory of the host for a tensor. user_error when the extents are negative or too large.
+/// Memory of the host for a tensor. user_error for extents that are negative or too large.
 SINTER_API storage new_memory(const char* op, const dims& extents, std::size_t element, location at);
 
 /// New memory on a device with a copy of row-major bytes.
 SINTER_API storage copied(const void* from, device from_where, device to, std::size_t bytes);
 
-/// New memory on a device with the elements of x in row-major order. user_error when a trace would have to move them.
+/// New memory on a device with the elements of x in row-major order. user_error if a trace would have to move them.
 SINTER_API storage moved(const engine::operand& x, device to, location at, bool waits = true);
 
-/// The device that a factory works for. A traced function has one, the factory cannot choose another: user_error.
+/// The device of a factory's result. A traced function has a fixed device; another one is a user_error.
 SINTER_API device resolve(const char* op, const target& where, location at);
 
-/// Appends the operands of `e`, whose extents go to `extents` if that is given: the list is empty then. user_error for a tensor
-/// without values, where operands do not broadcast, and when devices mix. (loop_moves.hpp)
+/// Appends the operands of `e` to an empty list. `extents`, if given, receives its extents. user_error for an undefined
+/// tensor, for operands that do not broadcast, and for mixed devices. (loop_moves.hpp)
 SINTER_API void collect(expression_view e, operand_list& list, location at, dim* extents = nullptr);
 
 template <tensor_like E>
@@ -75,7 +77,7 @@ struct row {
   cursor at[bound(N)];
 };
 
-/// The value of `e` at position i of a row, its leaves numbered from First.
+/// The value of `e` at position i of a row; its leaves are numbered from First.
 template <int First, class E, int N>
 SINTER_INLINE auto value_at(const E& e, const row<N>& r, std::int64_t i) {
   using T = typename E::value_type;
@@ -108,7 +110,7 @@ SINTER_INLINE auto value_at(const E& e, const row<N>& r, std::int64_t i) {
   }
 }
 
-/// An expression as a stage point: what computes its elements in memory of the host, and what a GPU's program is found by.
+/// An expression as a stage point: the computation of its elements in host memory, and the key of a GPU's program.
 struct row_stage {
   const void* expression;
   row_function fill;
@@ -116,13 +118,13 @@ struct row_stage {
   const void* signature;
 };
 
-/// The elements and extents of an eager expression on the device of its operands, or on `otherwise` when it has none.
+/// The elements and extents of an eager expression on the device of its operands, or on `otherwise` without tensors.
 /// (loop_moves.hpp)
 SINTER_API storage run_rows(expression_view e, const row_stage& s, dim* extents, device otherwise, location at);
 
 }  // namespace sinter::detail
 
-// Header-only: whoever sees the declarations has the definitions as well.
+// Header-only builds include the definitions with the declarations.
 #if !defined(SINTER_COMPILED)
 #include "loop_moves.hpp"
 #endif

@@ -1,4 +1,4 @@
-// front/eager/loop_moves.hpp: which device operands are on, and moving elements between devices and layouts; compiled once.
+// front/eager/loop_moves.hpp: the devices of operands, and moving elements between devices and layouts; compiled once.
 #pragma once
 
 #include <utility>
@@ -51,7 +51,7 @@ inline void put_operand(const term& t, const void* place, engine::operand& x, lo
   x.owner = own.memory;
 }
 
-/// The operands of `e`, whose devices are not compared. Where shapes do not fit either, that is told of a tensor without values.
+/// Appends the operands of `e`, without comparing devices. An undefined tensor is reported even if shapes do not fit.
 inline void put_operands(expression_view e, operand_list& list, location at, dim* extents) {
   for (int i = 0; i < e.count; ++i) {
     if (e.terms[i].is == term::operation) continue;
@@ -68,7 +68,7 @@ inline void put_operands(expression_view e, operand_list& list, location at, dim
   }
 }
 
-/// The extents that operands broadcast to. False where they do not.
+/// The extents that operands broadcast to. False if they do not broadcast.
 inline bool broadcast(const operand_list& list, dim* out, int rank) {
   std::fill_n(out, rank, dim(1));
   for (int i = 0; i < list.count; ++i) {
@@ -82,7 +82,8 @@ inline bool broadcast(const operand_list& list, dim* out, int rank) {
   return true;
 }
 
-/// Operands of each operation are on one device. Returns the first term behind those of term `i`; `operand` counts operands.
+/// Checks that the operands of each operation are on one device. Returns the index after the last term of `i`; `operand`
+/// counts operands.
 SINTER_COLD inline int check_devices(expression_view e, int i, const operand_list& list, int& operand, location at) {
   const term& t = e.terms[i];
   if (t.is != term::operation) {
@@ -171,7 +172,7 @@ SINTER_API storage placed(storage written, std::size_t bytes, const target& wher
   return written;
 }
 
-/// Drops axes of extent 1 and joins neighbours that step alike in both; the loops that remain.
+/// Drops axes of extent 1, and joins neighbours with equal steps in both operands; the remaining loops.
 struct copy_loops {
   dims extents, to, from;
 

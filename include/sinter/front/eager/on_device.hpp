@@ -1,4 +1,4 @@
-// front/eager/on_device.hpp: stage points on a GPU: the nodes that a trace would push, run as one program.
+// front/eager/on_device.hpp: stage points on a GPU: the nodes that a trace would push run as one program.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@
 
 namespace sinter::detail {
 
-/// Its address stands for an expression.
+/// A variable whose address stands for an expression.
 template <class... E>
 inline char stage_signature = 0;
 

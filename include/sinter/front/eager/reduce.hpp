@@ -45,7 +45,7 @@ void combine_row(const void* expression, const cursor* at, std::int64_t begin, s
         const auto x = v(e, begin);
         simd::apply_row<C, stored<E, T>>(decltype(v(e, 0))::load(to), x).store(to);
       }
-      if (!v.ok) {  // what lies apart is computed first, and combined in vectors all the same
+      if (!v.ok) {  // scattered elements are computed first, and then combined in vectors, too
         using R = stored<E, T>;
         const row<leaf_count<E>> r(at);
         alignas(64) R values[64];

@@ -10,7 +10,7 @@
 
 namespace sinter::detail {
 
-/// What the engine reads of `e`, which outlives this.
+/// The data of `e` for the engine. `e` outlives the reader.
 template <class E>
 struct row_reader {
   index_array<E::rank> extents;
@@ -35,8 +35,8 @@ struct row_reader {
 /// Whether `x` broadcasts to the extents of `to`. (loop_moves.hpp)
 SINTER_API bool broadcasts_to(const engine::row_source& x, const engine::row_source& to);
 
-/// f of e along `axis`, scaled by `more`, as a tensor of Shape; null where a tensor is on a GPU, where the others do not
-/// broadcast to e's shape, and where there is nothing.
+/// f of e along `axis`, scaled by `more`, as a tensor of Shape. Null if a tensor is on a GPU, if the others do not broadcast
+/// to e's shape, and for empty tensors.
 template <dims Shape, class E, class... More>
 std::optional<tensor<typename E::value_type, Shape>> eager_rows(const char* op, engine::row_map f, const E& e, int axis,
                                                                 double eps, location at, const More&... more) {

@@ -114,7 +114,7 @@ struct vector_row {
   alignas(64) char splat[static_cast<std::size_t>(splat_bytes * (count > 0 ? count : 1))];
 };
 
-/// What a vector of values of type T holds.
+/// The element type in vectors of values of type T.
 template <class E, class T>
 using stored = std::conditional_t<std::is_same_v<T, bool>, bool, lane_type<E>>;
 

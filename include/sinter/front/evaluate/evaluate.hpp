@@ -20,12 +20,12 @@ SINTER_COLD auto push_value(const std::shared_ptr<engine::tracer>& t, const E& e
   }
 }
 
-/// An element in every position, which unless it is `fixed` may follow from a floating argument of a trace. (below)
+/// A uniform tensor. Unless `fixed`, its value may depend on a floating argument of a trace. (below)
 template <class T, dims Shape>
 tensor<T, Shape> filled(const char* op, T value, const index_array<Shape.rank>& extents, target where, location at,
                         bool fixed = false);
 
-/// The value of `e`, on the device of its tensors, or on `otherwise` when it has none.
+/// The value of `e` on the device of its tensors, or on `otherwise` if it has no tensors.
 template <tensor_like E>
 auto evaluate_on(const E& e, device otherwise, location at) {
   const auto& t = engine::current();
@@ -47,13 +47,13 @@ auto evaluate(const E& e, location at) {
   return evaluate_on(e, {}, at);
 }
 
-/// A row-major copy of a view; also of one whose storage is shared.
+/// A row-major copy of a view, also when the view shares its storage.
 template <class T, dims Shape>
 tensor<T, Shape> materialize(const tensor<T, Shape>& view, location at) {
   return eager_evaluate(view, at);
 }
 
-/// An element in every position of memory on a GPU.
+/// A uniform tensor in the memory of a GPU.
 template <class T, dims Shape>
 tensor<T, Shape> filled_on_gpu(const char* op, T value, const index_array<Shape.rank>& extents, device where,
                                location at) {
@@ -70,7 +70,7 @@ tensor<T, Shape> filled_on_gpu(const char* op, T value, const index_array<Shape.
                                extents);
 }
 
-/// An element in every position, as a constant node while tracing.
+/// A uniform tensor; while tracing, a constant node.
 template <class T, dims Shape>
 tensor<T, Shape> filled(const char* op, T value, const index_array<Shape.rank>& extents, target where, location at,
                         bool fixed) {
@@ -89,7 +89,7 @@ tensor<T, Shape> filled(const char* op, T value, const index_array<Shape.rank>& 
   return out;
 }
 
-/// A size as a rank-0 tensor: while tracing what each call has for it.
+/// A size as a rank-0 tensor; while tracing, each call supplies its value.
 template <class T>
 tensor<T, dims{}> size_value(dim n, location at) {
   const auto& t = engine::current();

@@ -1,4 +1,4 @@
-// front/evaluate/handle.hpp: a tensor without its static type: what movement and products work on, so that they are compiled once.
+// front/evaluate/handle.hpp: a tensor without its static type. Movement and products work on handles, and so are compiled once.
 #pragma once
 
 #include <cstddef>
@@ -70,7 +70,7 @@ handle untyped(const E& e, location at) {
   return h;
 }
 
-/// The tensor that a handle is; an internal error unless its dtype and extents are those promised.
+/// The tensor of a handle; an internal error unless it has the promised dtype and extents.
 template <class T, dims Shape>
 tensor<T, Shape> typed(handle h, location at) {
   ensure(h.type == dtype_of<T> && fits(Shape, h.extents), "an op gives the dtype and extents that its rule promises",
@@ -80,7 +80,7 @@ tensor<T, Shape> typed(handle h, location at) {
                                 to_index<Shape.rank>(h.strides));
 }
 
-/// x under the static shape S, which its extents must fit.
+/// x under the static shape S, which must fit its extents.
 template <dims S, any_tensor X>
 tensor<typename X::value_type, S> fitted(const X& x, location at) {
   if constexpr (X::static_shape == S) return x;
@@ -106,7 +106,7 @@ SINTER_API handle allocate(const char* op, dtype type, const dims& extents, loca
 /// to = from, element by element; both have to's extents, and do not overlap.
 SINTER_API void copy_elements(const handle& to, const handle& from);
 
-/// What `trace` pushes, run on the GPU of the operands. (handle_rules.hpp)
+/// Runs the ops that `trace` pushes on the GPU of the operands. (handle_rules.hpp)
 SINTER_API handle launch_as(const char* op, const void* signature, std::span<const handle* const> operands,
                             std::span<const std::int64_t> facts, engine::pushing trace, location at);
 
@@ -116,7 +116,7 @@ inline bool on_gpu(const char* op, std::initializer_list<const handle*> operands
   return on_gpu(op, std::span<const handle* const>(operands.begin(), operands.size()), at);
 }
 
-/// f() as a program of a GPU: traced once for each layout of the operands and `facts`, which are all that it follows from.
+/// f() as a program of a GPU, traced once for each layout of the operands and `facts`. f must depend on nothing else.
 template <class F>
 handle launch(const char* op, std::span<const handle* const> operands, std::span<const std::int64_t> facts, F&& f,
               location at) {
@@ -137,7 +137,7 @@ SINTER_API handle contiguous(const handle& x, location at);
 
 SINTER_API handle push_cast(const handle& x, dtype type, location at);
 SINTER_API handle push_scan(ir::op combiner, const handle& x, int axis, location at);
-/// The sum of the squares of a floating tensor over axes, ascending, as f64: while tracing, or on a GPU.
+/// The sum of the squares of a floating tensor over ascending axes, as f64; only while tracing or on a GPU.
 SINTER_API handle sum_squares(const handle& x, std::span<const int> axes, location at);
 SINTER_API handle push_arg_reduce(ir::op combiner, const handle& x, int axis, location at);
 
@@ -146,7 +146,7 @@ SINTER_API handle rounded(const handle& x, dtype to, location at);
 
 }  // namespace sinter::detail
 
-// Header-only: whoever sees the declarations has the definitions as well.
+// Header-only builds include the definitions with the declarations.
 #if !defined(SINTER_COMPILED)
 #include "handle_rules.hpp"
 #endif

@@ -1,11 +1,11 @@
-// front/evaluate/handle_rules.hpp: where ops on handles run; compiled once.
+// front/evaluate/handle_rules.hpp: runs ops on handles: by a loop, on a GPU, or as nodes; compiled once.
 #pragma once
 
 #include "handle.hpp"
 
 namespace sinter::detail {
 
-/// A handle's elements as engine functions take them.
+/// A handle's elements as the engine's functions take them.
 inline engine::operand operand_of(const handle& x) {
   engine::operand a;
   a.data = x.data;

@@ -8,11 +8,11 @@
 
 namespace sinter {
 
-/// How tensors are printed.
+/// Options of printing.
 struct print_options {
-  int precision = -1;             ///< digits behind the point, 0 to 64; below 0 as many as read back as the same number
-  std::int64_t threshold = 1000;  ///< of more elements long axes show their ends alone
-  std::int64_t edge_items = 3;    ///< that many at each end
+  int precision = -1;             ///< digits after the point, 0 to 64; below 0 enough to read the number back
+  std::int64_t threshold = 1000;  ///< a tensor with more elements shows only the ends of long axes
+  std::int64_t edge_items = 3;    ///< number of items at each end
 };
 
 namespace detail {
@@ -21,8 +21,8 @@ inline constinit thread_local print_options printing;
 
 }  // namespace detail
 
-/// Until its end this thread prints tensors as the options say: `const print_scope short_ones({.precision = 3});`. Scopes nest.
-/// user_error for options out of range.
+/// Applies print options to this thread until the end of the scope: `const print_scope short_ones({.precision = 3});`.
+/// Scopes nest. user_error for options out of range.
 class print_scope {
  public:
   explicit print_scope(print_options how, location at = location::current()) : before_(detail::printing) {
@@ -76,8 +76,8 @@ void print_axis(std::string& out, const T* p, const std::int64_t* extents, const
 
 }  // namespace detail
 
-/// "f32(2, 3) [[1, 2, 3],\n [4, 5, 6]]", of many elements their ends, or as a print_scope says. Of a traced tensor it ends the
-/// graph so far.
+/// "f32(2, 3) [[1, 2, 3],\n [4, 5, 6]]". Large tensors show their ends only, or as a print_scope sets it. A traced tensor
+/// breaks the graph.
 template <tensor_like E>
 std::string to_string(const E& e, location at = location::current()) {
   const auto x = detail::access::on_host(detail::evaluate(e, at), "printing", at);
@@ -88,7 +88,7 @@ std::string to_string(const E& e, location at = location::current()) {
   return out;
 }
 
-/// Writes to_string(x). A template on the character traits, so that <ostream> is the caller's affair.
+/// Writes to_string(x). It is a template on the character traits, so that sinter need not include <ostream>.
 template <class Traits, tensor_like E>
 std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& out, const E& e) {
   return out << to_string(e, location{});

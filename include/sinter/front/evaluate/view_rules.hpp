@@ -57,7 +57,7 @@ SINTER_API handle reshape(const handle& x, const dims& to, location at) {
   if (tracing()) {
     ir::attributes attr;
     attr.dims = to_ir(to);
-    if (attr.dims == to_ir(x.extents)) return x;  // whether open extents happen to be equal is not asked
+    if (attr.dims == to_ir(x.extents)) return x;  // open extents are not compared for equality
     return push_op(ir::op::reshape, {x}, std::move(attr), at);
   }
   if (x.extents == to) return x;
@@ -112,7 +112,7 @@ SINTER_API handle slice(const handle& x, std::span<const op_shapes::range> range
     const auto& r = ranges[static_cast<std::size_t>(i)];
     extents.push(r.count);
     starts.push(r.count == 0 ? dim(0) : r.start);
-    // One element or none has no neighbour: any step will do, and a huge one must not overflow.
+    // An axis of at most one element accepts any step, and a huge step must not overflow.
     steps.push_back(r.count > 1 ? r.step : 1);
     strides.push(x.strides[i] * steps.back());
     offset += starts[i] * x.strides[i];
@@ -128,7 +128,7 @@ SINTER_API handle slice(const handle& x, std::span<const op_shapes::range> range
   return with_layout(x, extents, strides, offset);
 }
 
-/// Whole axes, to be narrowed.
+/// The ranges of whole axes, which the caller narrows.
 inline std::vector<op_shapes::range> whole(const dims& extents) {
   std::vector<op_shapes::range> ranges;
   for (auto e : extents) ranges.push_back({0, e, 1});
@@ -189,7 +189,7 @@ SINTER_API handle concat(std::span<const handle> parts, int axis, location at) {
   return out;
 }
 
-/// x with `attr.literal`, which may be another number in the trace of another call, around it.
+/// x padded with `attr.literal`, whose value may differ between calls of a trace.
 inline handle padded_with_scalar(const handle& x, ir::attributes attr, const dims& extents, location at) {
   engine::tracer& t = *engine::current();
   const ir::node_id number =
@@ -235,7 +235,7 @@ SINTER_API handle pad(const handle& x, const dims& low, const dims& high, ir::sc
   return out;
 }
 
-/// Strides and an offset of x for what a window reads.
+/// The strides and the offset of x for a window's elements.
 inline std::int64_t window_strides(const dims& of, const dims& starts, std::span<const std::int64_t> factors,
                                    dims& strides) {
   const auto rank = static_cast<std::size_t>(strides.rank);
@@ -276,7 +276,7 @@ void add_elements(S* to, const dims& to_strides, const T* from, const dims& stri
     add_elements(to + i * to_strides[axis], to_strides, from + i * strides[axis], strides, extents, axis + 1);
 }
 
-/// to += from, which has the axes of a window of `to`. Both have one dtype; `to` is contiguous.
+/// to += from, where `from` has the axes of a window of `to`. Both have one dtype; `to` is contiguous.
 SINTER_API void add_windows(const handle& to, const handle& from, const dims& starts,
                             std::span<const std::int64_t> factors) {
   if (from.extents.numel() == 0) return;

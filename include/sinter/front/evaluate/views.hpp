@@ -1,4 +1,4 @@
-// front/evaluate/views.hpp: movement on handles: strides where the elements can stay, a node while tracing.
+// front/evaluate/views.hpp: movement on handles: new strides where the elements can stay, and a node while tracing.
 #pragma once
 
 #include <bit>
@@ -12,7 +12,7 @@ namespace sinter::detail::views {
 /// A handle to x's elements under another layout.
 SINTER_API handle with_layout(const handle& x, const dims& extents, const dims& strides, std::int64_t offset = 0);
 
-/// Strides that give x's elements the extents `to` in row-major order without moving them, where they exist.
+/// Strides that give x's elements the extents `to` in row-major order without moving them, if such strides exist.
 SINTER_API std::optional<dims> reshaped_strides(const handle& x, const dims& to);
 
 SINTER_API handle reshape(const handle& x, const dims& to, location at);
@@ -22,7 +22,7 @@ SINTER_API handle permute(const handle& x, const op_shapes::axis_list& perm, loc
 /// The last two axes exchanged.
 SINTER_API handle transpose(const handle& x, location at);
 
-/// `to` has x's rank or more, aligned at the last axis; x's extents are to's or 1.
+/// Broadcasts x to `to`, which has x's rank or more, aligned at the last axis; x's extents are to's or 1.
 SINTER_API handle broadcast(const handle& x, const dims& to, location at);
 
 SINTER_API handle slice(const handle& x, std::span<const op_shapes::range> ranges, location at);
@@ -31,7 +31,7 @@ SINTER_API handle slice_axis(const handle& x, int axis, const op_shapes::range& 
 
 SINTER_API handle flip(const handle& x, const op_shapes::axis_list& axes, location at);
 
-/// Along a new axis; user_error where extents differ.
+/// Stacks the parts along a new axis; user_error where extents differ.
 SINTER_API handle stack(std::span<const handle> parts, int axis, location at);
 
 SINTER_API handle concat(std::span<const handle> parts, int axis, location at);
@@ -40,22 +40,23 @@ SINTER_API handle concat(std::span<const handle> parts, int axis, location at);
 SINTER_API handle pad(const handle& x, const dims& low, const dims& high, ir::scalar literal, const void* value,
                       bool fixed, location at);
 
-/// x read at starts + Σ factors·i, all of it within x: `factors` has a row of one for each of `extents` for each axis of x.
+/// The elements of x at starts + Σ factors·i, all within x. `factors` has a row for each axis of x, with a factor for each of
+/// `extents`.
 SINTER_API handle window(const handle& x, const dims& extents, const dims& starts,
                          std::span<const std::int64_t> factors, location at);
 
-/// The transpose of window(x of `extents`, …): what was read several times is summed up.
+/// The transpose of window(x of `extents`, …): sums y into the elements that a window reads several times.
 SINTER_API handle unwindow(const handle& y, const dims& extents, const dims& starts,
                            std::span<const std::int64_t> factors, location at);
 
-/// to += from, which has the axes of a window of `to`, on the host. Both have one dtype; `to` is contiguous.
+/// to += from on the host, where `from` has the axes of a window of `to`. Both have one dtype; `to` is contiguous.
 SINTER_API void add_windows(const handle& to, const handle& from, const dims& starts,
                             std::span<const std::int64_t> factors);
 
-/// The elements whose indices along axes i and j, i < j, of one extent, are equal; j is gone.
+/// The elements with equal indices along axes i < j, which have one extent. The result lacks axis j.
 SINTER_API handle diagonal(const handle& x, int i, int j, location at);
 
-/// Joins axes [from, to) of x into one, copying only where their strides do not allow it.
+/// Joins axes [from, to) of x into one axis, and copies only if their strides require it.
 SINTER_API handle joined_axes(const handle& x, int from, int to, location at);
 
 /// The offset of the i-th index of the first `axes` axes.
@@ -63,7 +64,7 @@ SINTER_API std::int64_t batch_offset(const handle& x, int axes, std::int64_t i);
 
 }  // namespace sinter::detail::views
 
-// Header-only: whoever sees the declarations has the definitions as well.
+// Header-only builds include the definitions with the declarations.
 #if !defined(SINTER_COMPILED)
 #include "view_rules.hpp"
 #endif

@@ -367,7 +367,7 @@ auto corrcoef(const X& x, location here = location::current()) {
       const auto rows = expand_dims<1>(deviation, at);
       const auto columns = expand_dims<0>(deviation, at);
       const auto r = detail::evaluate(div(div(c, rows, at), columns, at), at);
-      // What exceeds the limits is rounding, of which the derivatives know nothing.
+      // Only rounding errors exceed the limits. Derivatives ignore their removal.
       const auto over = stop_gradient(sub(clamp(r, -1, 1, at), r, at), at);
       return detail::narrow<typename X::value_type>(add(r, over, at), at);
     }

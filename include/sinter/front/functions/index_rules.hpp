@@ -90,7 +90,7 @@ inline ir::value counted(const handle& index, const dim& n, location at) {
 inline handle handle_of(const ir::value& v) { return of_node(v.id()); }
 
 SINTER_API void check_readable(const char* op, const dims& x, int axis, const dims& result, location at) {
-  // Asked twice: "at least 1" is what the trace knows of the axis afterwards, and 0 makes it a number for the message.
+  // Two questions: the first adds the guard "at least 1" to the trace. The second makes the extent a number for the message.
   if (tracing() && x[axis] < 1 && x[axis] == 0 && result.numel() != 0)
     fail(op, "axis " + std::to_string(axis) + " of " + text::shape(x) + " is empty; test the extent before", at);
 }

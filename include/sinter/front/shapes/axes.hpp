@@ -1,4 +1,4 @@
-// front/shapes/axes.hpp: axes as compile-time values, and the check that they are axes of a shape.
+// front/shapes/axes.hpp: axes as compile-time values, and the check that a shape has them.
 #pragma once
 
 #include <initializer_list>
@@ -18,18 +18,18 @@ inline constexpr axis_t<Axes...> axis{};
 
 struct none_t {};
 
-/// In place of an axis: an argument of vmap that all lanes share, `in_axes<0, none>`. In place of CUDA source or a vjp: a custom op
-/// without, `custom_op<"name">(cpu, none, shape)`.
+/// In place of an axis: an argument of vmap that all lanes share, `in_axes<0, none>`. In place of CUDA source or a vjp: a
+/// custom op without it, `custom_op<"name">(cpu, none, shape)`.
 inline constexpr none_t none{};
 
 struct keepdims_t {};
 
-/// Leaves an extent of 1 in place of every reduced axis: `sum(x, axis<-1>, keepdims)`.
+/// Keeps an extent of 1 in place of every reduced axis: `sum(x, axis<-1>, keepdims)`.
 inline constexpr keepdims_t keepdims{};
 
 namespace op_shapes {
 
-/// Axes in [0, rank), in the order given; `error` says why some are not.
+/// Axes in [0, rank), in the given order; `error` has the reason if some are not.
 struct axis_list {
   int count = 0;
   int at[max_rank] = {};
@@ -84,8 +84,8 @@ constexpr axis_list all_axes(int rank) {
 
 namespace detail {
 
-/// The axes in [0, Rank) that an axis<…> given to the function Name names; no axes name all of them. After an error the
-/// first axes, so that nothing further goes wrong.
+/// The axes in [0, Rank) of an axis<…> given to the function Name; an empty one names all axes. After an error it returns the
+/// first axes, to avoid further errors.
 template <class Name, int Rank, int... Axes>
 consteval op_shapes::axis_list checked_axes() {
   constexpr auto list = sizeof...(Axes) == 0 ? op_shapes::all_axes(Rank) : op_shapes::normalize({Axes...}, Rank);
@@ -94,7 +94,7 @@ consteval op_shapes::axis_list checked_axes() {
   return op_shapes::all_axes(int(sizeof...(Axes)) < Rank ? int(sizeof...(Axes)) : Rank);
 }
 
-/// The axis in [0, Rank) that an axis<…> of one names.
+/// The axis in [0, Rank) of an axis<…> with one axis.
 template <class Name, int Rank, int... Axes>
 consteval int one_axis() {
   static_assert(sizeof...(Axes) == 1, "sinter: [argmax, argmin] name one axis; flatten the tensor to search several");

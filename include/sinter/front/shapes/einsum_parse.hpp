@@ -55,13 +55,13 @@ struct notation {
 
 constexpr bool is_label(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-/// The labels of the axes of '...' are digits, 0 the last: axes of different operands meet as they broadcast.
+/// The labels for the axes of '...' are digits, with 0 for the last: axes of different operands meet as they broadcast.
 constexpr bool of_ellipsis(char label) { return label >= '0' && label <= '9'; }
 constexpr void push_ellipsis(labels& to, int axes) {
   for (int i = axes; i-- > 0;) to.push(static_cast<char>('0' + i));
 }
 
-/// What '...' stands for and the labels that occur once, in alphabetical order, capitals first: the result when none is written.
+/// The result when none is written: the axes of '...', then the labels that occur once, in alphabetical order, capitals first.
 constexpr labels implicit_result(const notation& n, int ellipsis, bool& too_many) {
   labels r;
   push_ellipsis(r, ellipsis);
@@ -77,13 +77,13 @@ constexpr labels implicit_result(const notation& n, int ellipsis, bool& too_many
   return r;
 }
 
-/// The axes of an operand of this rank that have no label of their own: `written` of them are read, `s` is what follows.
+/// The number of axes of an operand of this rank without a label: `written` labels are read, `s` has the rest.
 constexpr int unlabelled(int rank, int written, const char* s) {
   for (; *s != 0 && *s != ',' && *s != '-'; ++s) written += is_label(*s);
   return rank > written ? rank - written : 0;
 }
 
-/// '...' stands for those axes of an operand, whose rank `ranks` tells, that its labels leave over.
+/// '...' stands for the axes of an operand that its labels leave over; `ranks` has the operands' ranks.
 constexpr notation parse(const char* s, std::span<const int> ranks = {}) {
   notation n;
   n.count = 1;
@@ -138,7 +138,7 @@ constexpr notation parse(const char* s, std::span<const int> ranks = {}) {
   return n;
 }
 
-/// Where a label stands again within one operand; -1: nowhere.
+/// The position where a label repeats within one operand; -1: none.
 constexpr int repeated(const labels& l) {
   for (int i = 0; i < l.count; ++i)
     if (l.find(l[i]) < i) return i;
@@ -150,7 +150,7 @@ constexpr bool has_ellipsis(const labels& l) {
   return false;
 }
 
-/// Of an operand of which diagonals are taken; of operands.
+/// The labels of an operand after taking diagonals.
 constexpr labels once(labels l) {
   for (int again; (again = repeated(l)) >= 0;) l.erase(again);
   return l;
@@ -160,7 +160,7 @@ constexpr notation once(notation n) {
   return n;
 }
 
-/// The extent of every label, from the operands that carry it; or why there is none.
+/// The extent of every label, from the operands that have it; or the reason for an error.
 struct measured {
   dim extent[128] = {};
   const char* error = nullptr;
@@ -197,7 +197,7 @@ constexpr measured measure(const notation& n, std::span<const dims> operands) {
   return m;
 }
 
-/// How the labels of two operands take part in their product.
+/// The roles of two operands' labels in their product.
 struct contraction {
   labels batch, rows, cols, inner;  ///< in both and kept; in a; in b; in both and summed
   labels a_summed, b_summed;        ///< in one operand only and not kept

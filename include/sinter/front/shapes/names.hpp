@@ -1,4 +1,4 @@
-// front/shapes/names.hpp: the functions as users write them, each with the compile-time errors that name it.
+// front/shapes/names.hpp: the functions under their users' names, each with its compile-time errors.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,8 @@
 
 namespace sinter::detail {
 
-/// What a wrong call returns: no error of its own follows where it is assigned, printed, computed with or taken apart as a pair.
+/// The result of a wrong call. It causes no further error where it is assigned, printed, used in arithmetic or taken apart as
+/// a pair.
 template <auto...>
 struct wrong_call {
   template <class T>
@@ -33,7 +34,7 @@ struct wrong_call {
 #undef SINTER_WRONG_OPERATOR
 };
 
-/// What can be wrong with a call before the program runs.
+/// The faults of a call that are found at compile time.
 enum class fault {
   none,
   axis,
@@ -57,8 +58,8 @@ enum class fault {
   part
 };
 
-/// NAME::refuse<F>() is a compile-time error, and false.
-/// Name, as something that depends on T: clang++ checks what depends on nothing where a template is defined.
+/// NAME::refuse<F>() is a compile-time error, and returns false. Name, made dependent on T: clang++ checks code that does not
+/// depend on template parameters at its definition.
 template <class Name, class... T>
 struct depending {
   using type = Name;
@@ -111,7 +112,7 @@ namespace named {
   };
 
 // clang-format off
-// What is no row of ops.def; then the rows.
+// Functions that are not rows of ops.def; then the rows.
 SINTER_POINTWISE(where) SINTER_POINTWISE(clamp) SINTER_POINTWISE(relu) SINTER_POINTWISE(gelu)
 SINTER_POINTWISE(gelu_tanh) SINTER_POINTWISE(silu) SINTER_POINTWISE(softplus) SINTER_POINTWISE(softsign)
 SINTER_POINTWISE(elu) SINTER_POINTWISE(leaky_relu) SINTER_POINTWISE(hardswish) SINTER_POINTWISE(mish)

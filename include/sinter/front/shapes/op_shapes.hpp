@@ -1,4 +1,5 @@
-// front/shapes/op_shapes.hpp: what shape each op gives: one constexpr function per op, for static and for concrete extents.
+// front/shapes/op_shapes.hpp: the shape of each op's result: one constexpr function per op, for static and for concrete
+// extents.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@
 
 namespace sinter::op_shapes {
 
-/// A shape, or why there is none and what to write instead. Unknown extents agree with everything.
+/// A shape, or an error and its remedy. Unknown extents agree with all extents.
 struct outcome {
   dims shape;
   const char* error = nullptr;
@@ -43,7 +44,7 @@ inline void demand(const char* op, const outcome& r, location at, std::initializ
   fail(op, message, at);
 }
 
-/// More elements than a number can count. Sizes that are open are not counted.
+/// Whether the number of elements overflows. Open sizes do not count.
 constexpr bool too_many(const dims& d) {
   std::int64_t n = 1;
   for (auto e : d)
@@ -59,8 +60,8 @@ constexpr dim either(dim a, dim b) { return a == dyn ? b : a; }
 
 constexpr bool is_one(dim a) { return !a.is_symbolic() && a.bits == 1; }
 
-/// The common extent of two axes that broadcast: the one that is not 1. An unknown extent gives way to a known one. Of open
-/// extents that are equal it is not asked whether they are 1.
+/// The common extent of two axes that broadcast: the extent that is not 1. A known extent wins over an unknown one. Equal
+/// open extents are not compared with 1.
 constexpr dim common(dim a, dim b) {
   if (is_one(a) || is_one(b)) return is_one(a) ? b : a;
   return a.bits == b.bits || agree(a, b) ? either(a, b) : a == 1 ? b : a;
@@ -94,14 +95,14 @@ constexpr outcome broadcast(const dims& a, const dims& b) {
   return {d};
 }
 
-/// Whether a has the shape that it and b broadcast to. An open extent is no 1.
+/// Whether a has the shape that it and b broadcast to. An open extent does not count as 1.
 constexpr bool covers(const dims& a, const dims& b) {
   for (int i = 1; i <= b.rank; ++i)
     if (i > a.rank || (a[a.rank - i].bits == 1 && b[b.rank - i].bits != 1)) return false;
   return true;
 }
 
-/// Of operands whose elements belong together: of two that do not agree only one may be repeated.
+/// The shape of operands whose elements belong together: of two operands that differ, only one may be repeated.
 constexpr outcome paired(std::initializer_list<dims> operands) {
   for (const dims& a : operands) {
     bool all = true;
@@ -120,7 +121,7 @@ constexpr outcome reduce(const dims& x, const axis_list& axes, bool keep) {
   return {d};
 }
 
-/// `to` may hold one `dyn`: the extent that the others leave over.
+/// `to` may have one `dyn`: the extent that the others leave over.
 constexpr outcome reshape(const dims& x, dims to) {
   if (to.rank > max_rank) return refuse("more than 12 extents", "join axes");
   if (too_many(to)) return refuse_size();
@@ -165,7 +166,7 @@ constexpr outcome broadcast_to(const dims& x, const dims& to) {
   return too_many(d) ? refuse_size() : outcome{d};
 }
 
-/// An axis of extent 1 at position `at` of the result.
+/// Inserts an axis of extent 1 at position `at` of the result.
 constexpr outcome expand_dims(const dims& x, int at) {
   if (x.rank >= max_rank) return limited(dims(max_rank + 1));
   return {joined(joined(part(x, 0, at), dims{1}), part(x, at, x.rank))};
@@ -178,7 +179,7 @@ constexpr outcome squeeze(const dims& x, const axis_list& axes) {
   return reduce(x, axes, false);
 }
 
-/// The concrete range that Python's start:stop:step means on an axis of extent n: first index and count.
+/// The range of Python's start:stop:step on an axis of extent n: first index and count.
 struct range {
   dim start = 0, count = 0;
   std::int64_t step = 1;
@@ -191,7 +192,7 @@ constexpr range resolve(dim n, dim start, dim stop, std::int64_t step) {
   };
   const dim from = clamp(start), to = clamp(stop);
   const dim span = step > 0 ? to - from : from - to;
-  // The unsigned magnitude: −step overflows for the least integer.
+  // The unsigned magnitude, because −step overflows for the lowest integer.
   const std::uint64_t stride = step > 0 ? static_cast<std::uint64_t>(step) : 0 - static_cast<std::uint64_t>(step);
   if (span <= 0) return {from < 0 ? dim(0) : from, 0, step};
   if (span.is_symbolic()) return {from, stride == 1 ? span : (span - 1) / dim(stride) + 1, step};
@@ -245,12 +246,12 @@ constexpr outcome take_along_axis(const dims& x, const dims& index, int axis) {
   return {d};
 }
 
-/// base's shape. updates are like take(base, index, axis), or like index, where index has base's rank.
+/// base's shape. updates have the shape of take(base, index, axis), or of index if index has base's rank.
 constexpr outcome scatter_add(const dims& base, const dims& index, const dims& updates, int axis) {
   const bool along = index.rank == base.rank && updates.rank == base.rank;
   const outcome wanted = along ? take_along_axis(base, index, axis) : take(base, index, axis);
   if (wanted.error) return wanted;
-  dims places = base;  // what updates along an axis are like: base, but for the axis
+  dims places = base;  // the shape of updates along an axis: base's, except for the axis
   if (along) places[axis] = index[axis];
   if (!fits(wanted.shape, updates) || (along && !(fits(index, updates) && fits(places, updates))))
     return refuse("the updates' shape does not follow from base and index",

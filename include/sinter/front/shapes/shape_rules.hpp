@@ -19,7 +19,7 @@ using index_array = std::array<dim, static_cast<std::size_t>(R)>;
 
 namespace detail {
 
-/// The NumPy broadcast of two extents; either may be `dyn`. -2: they differ.
+/// The NumPy broadcast of two extents; either may be `dyn`. -2 if they differ.
 constexpr dim broadcast_extent(dim a, dim b) {
   if (a == b || b == 1) return a;
   if (a == 1 || a == dyn) return b;
@@ -61,7 +61,7 @@ constexpr bool broadcast_into(dim* out, int rank, const dim* x, int x_rank) {
   return true;
 }
 
-/// The axis counted from the front, or -1 when it is out of range.
+/// The axis counted from the front, or -1 if it is out of range.
 constexpr int normalize_axis(int axis, int rank) {
   if (axis < 0) axis += rank;
   return axis >= 0 && axis < rank ? axis : -1;

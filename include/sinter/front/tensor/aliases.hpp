@@ -1,4 +1,4 @@
-// front/tensor/aliases.hpp: short names of tensors of open extents by dtype and rank: f32_2 is tensor<float, 2>.
+// front/tensor/aliases.hpp: short names of tensors with open extents, by dtype and rank: f32_2 is tensor<float, 2>.
 #pragma once
 
 #include "tensor.hpp"

@@ -1,4 +1,4 @@
-// front/tensor/expr.hpp: lazy pointwise expressions: they own their operands, so returning one from a function is safe.
+// front/tensor/expr.hpp: lazy pointwise expressions. They own their operands, so a function may return one safely.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace sinter {
 
 namespace detail {
 
-/// The operands of an expression: an aggregate, since each function of a tuple would be compiled for each expression.
+/// The operands of an expression. It is an aggregate, because a tuple would instantiate its functions for each expression.
 template <class First, class... More>
 struct operand_pack;
 template <class First>
@@ -41,15 +41,15 @@ struct literal {
   T value;
 };
 
-/// A number inside an expression: a literal, or while it is an argument of a trace a rank-0 node of dtype `type`. Its value
-/// may be read eagerly; in a trace whoever reads it calls specialise first.
+/// A number inside an expression. It is a literal, or a rank-0 node of dtype `type` while it is an argument of a trace.
+/// A reader of its value in a trace calls specialise first.
 template <class T>
 struct weak : literal<T> {
   trace_handle traced;
   dtype type = dtype_of<T>;
 };
 
-/// A literal that follows from no floating argument of a trace: what C++ writes as an integer, or a formula has of its own.
+/// A literal that does not depend on the trace's floating arguments: an integer in C++, or a constant of a formula.
 template <class T>
 struct fixed : literal<T> {};
 
@@ -72,11 +72,11 @@ inline constexpr bool is_literal<literal<T>> = true;
 template <class E>
 index_array<E::rank> extents_of(const E& e, location at);
 
-/// How many operations are within one another.
+/// The depth of nested operations.
 template <class E>
 inline constexpr int depth_of = 0;
 
-/// The dtypes of an expression's operands and result, and what is wrong with them.
+/// The dtypes of an expression's operands and result, and the first fault among them.
 template <ir::op Op, class R, class... Operands>
 struct signature {
   static constexpr ir::dtype_rule rule = ir::row(Op).rule;
@@ -99,8 +99,8 @@ struct signature {
 
 }  // namespace detail
 
-/// Op applied to operands: tensors, expressions and literals, by value. T is the result's dtype, Shape its static shape.
-/// Converting it to a tensor, or using it in a structural op, evaluates it.
+/// `Op` applied to operands held by value: tensors, expressions and literals. T is the result's dtype, Shape its static shape.
+/// Converting the expression to a tensor, or using it in a structural op, evaluates it.
 template <ir::op Op, class T, dims Shape, class... Operands>
 class expr : public detail::operators<expr<Op, T, Shape, Operands...>> {
  public:
@@ -123,7 +123,7 @@ class expr : public detail::operators<expr<Op, T, Shape, Operands...>> {
   dim size(int axis, location at = location::current()) const { return size_at(shape(at), axis, at); }
   dim numel(location at = location::current()) const { return detail::product(shape(at)); }
 
-  /// The tensor of its values.
+  /// The values as a tensor.
   tensor<T, Shape> eval(location at = location::current()) const { return tensor<T, Shape>(*this, at); }
   T item(location at = location::current()) const { return eval(at).item(at); }
   explicit operator bool() const requires(rank == 0 && std::is_same_v<T, bool>) {
@@ -152,10 +152,10 @@ inline constexpr bool is_expr<expr<Op, T, Shape, Operands...>> = true;
 template <ir::op Op, class T, dims Shape, class... Operands>
 inline constexpr int depth_of<expr<Op, T, Shape, Operands...>> = 1 + std::max({depth_of<Operands>...});
 
-/// What compilers take, which have a limit of 900 templates within one another.
+/// The greatest depth of operations; compilers nest at most 900 templates.
 inline constexpr int max_depth = 100;
 
-/// The index along an axis, or for axis -1 the row-major position: what iota is to a graph.
+/// The index along an axis, or the row-major position for axis -1: the front end's form of the op iota.
 template <class T, dims Shape>
 class index_leaf : public operators<index_leaf<T, Shape>> {
  public:
@@ -176,7 +176,7 @@ inline constexpr bool is_index_leaf = false;
 template <class T, dims Shape>
 inline constexpr bool is_index_leaf<index_leaf<T, Shape>> = true;
 
-/// The place of the operand whose element type scalars take: the first tensor, else the first number.
+/// The place of the operand that gives scalars their element type: the first tensor, or else the first number.
 template <bool Selection, class... Args>
 constexpr std::size_t scalar_target() {
   constexpr bool tensors[] = {(tensor_like<Args> && !is_number<Args>)...}, numbers[] = {is_number<Args>...};
@@ -200,7 +200,7 @@ struct value_type_of<E> {
 template <class T>
 tensor<T, dims{}> size_value(dim n, location at);
 
-/// What an argument becomes inside an expression.
+/// The type of an argument inside an expression.
 template <class T, class Arg>
 struct operand_of_argument {
   using type = std::conditional_t<tensor_like<Arg>, Arg, literal<T>>;
@@ -243,7 +243,7 @@ inline constexpr bool scalar_fits =
                          (is_float(dtype_of<T>) && !std::is_same_v<T, bool>) ||
                          (extent_like<Arg> && (is_integer(dtype_of<T>) || std::is_same_v<Arg, bool>));
 
-/// What an op of this rule says of a dtype that it does not take.
+/// The fault that an op of this rule reports for a dtype it does not take.
 constexpr fault refusal(ir::dtype_rule rule) {
   using enum ir::dtype_rule;
   switch (rule) {
@@ -262,7 +262,7 @@ constexpr fault refusal(ir::dtype_rule rule) {
   }
 }
 
-/// What is wrong with op Op of Operands.
+/// The fault of op `Op` with `Operands`.
 template <ir::op Op, class R, class... Operands>
 constexpr fault operands_fault() {
   using s = signature<Op, R, Operands...>;
@@ -271,13 +271,13 @@ constexpr fault operands_fault() {
   return s::shape.rank < 0 ? fault::extents : fault::none;
 }
 
-/// The type whose dtype the C++ numbers among the arguments take.
+/// The type that gives its dtype to the C++ numbers among the arguments.
 template <ir::op Op, class... Args>
 using target_of =
     typename value_type_of<std::tuple_element_t<scalar_target<ir::row(Op).rule == ir::dtype_rule::selection, Args...>(),
                                                 std::tuple<Args...>>>::type;
 
-/// False after the compile-time error that the function Name, which applies Op to Args, does not take them.
+/// Returns false after a compile-time error where the function Name, which applies Op, does not take Args.
 template <class Name, ir::op Op, class R, class... Args>
 constexpr bool accepts() {
   using T = target_of<Op, Args...>;
@@ -298,7 +298,7 @@ constexpr bool keeps_shape() {
   else return name_of<Op>::template refuse<fault::assigned>();
 }
 
-/// False after the compile-time error that the function Name does not take Tensors: they are of one floating dtype, and broadcast.
+/// Returns false after a compile-time error unless Tensors have one floating dtype and broadcast; the error names the function Name.
 template <class Name, class... Tensors>
 constexpr bool takes_floats() {
   constexpr fault found = operands_fault<ir::op::exp, void, Tensors...>();

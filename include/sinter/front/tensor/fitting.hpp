@@ -1,4 +1,4 @@
-// front/tensor/fitting.hpp: a C++ number -> an element of a dtype that can hold it.
+// front/tensor/fitting.hpp: converts a C++ number to an element of a dtype that can hold it.
 #pragma once
 
 #include <limits>
@@ -35,7 +35,7 @@ constexpr void check_number(const char* op, const Arg& x, const char* instead, l
     }
 }
 
-/// A parameter that takes what converts to T; user_error of the function that Op names for a number that T cannot hold.
+/// A parameter that takes values convertible to T. The function named by Op throws user_error for a number that T cannot hold.
 template <class T, const char* const& Op>
 struct fitting {
   T value;

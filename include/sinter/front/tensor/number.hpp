@@ -1,4 +1,4 @@
-// front/tensor/number.hpp: a floating C++ argument of a compiled function: a number that need not be known when it is traced.
+// front/tensor/number.hpp: a floating C++ argument of a compiled function; the trace need not know its value.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace sinter {
 
 namespace detail {
 
-/// What C++ computes in: floating types win over integers, the wider one over the narrower.
+/// The common type of two C++ numbers: floating types win over integers, wider floating types over narrower ones.
 template <class A, class B>
 constexpr auto common_number() {
   constexpr bool a = !std::is_integral_v<A>, b = !std::is_integral_v<B>;
@@ -34,7 +34,7 @@ struct number_value<number<T>> {
   using type = T;
 };
 
-/// The type in which two operands meet, one of them a number.
+/// The common type of two operands, one of them a number.
 template <class A, class B>
 using met = typename decltype(common_number<typename number_value<A>::type, typename number_value<B>::type>())::type;
 
@@ -43,10 +43,10 @@ concept numbers = (is_number<A> && (is_number<B> || scalar_like<B>)) || (scalar_
 
 }  // namespace detail
 
-/// A floating argument of a compiled function, as the function sees it: in expressions it takes the dtype of the tensor
-/// beside it as a C++ number does, and its value is read at each call. Converting it to T gives the value of this
-/// call; the specialisation is then for that value alone. Arithmetic with C++ numbers gives numbers; a comparison of them
-/// gives one of bool, which can be a condition in where(), or specialise in `if`.
+/// A floating argument of a compiled function, inside that function. In an expression it takes the dtype of the tensor
+/// beside it, as a C++ number does, and each call reads its value. Converting it to T gives the value of this call, and
+/// restricts the specialisation to that value. Arithmetic with C++ numbers gives numbers. A comparison gives a
+/// number<bool>: a condition of where(), or an `if`, which specialises.
 template <class T>
 class number {
  public:
@@ -62,13 +62,13 @@ class number {
     x_.traced = detail::trace_handle(std::move(tracer), node);
   }
 
-  /// The value. In a trace that is a guard.
+  /// The value. In a trace, reading it adds a guard.
   explicit(std::is_same_v<T, bool>) operator T() const {
     if (x_.traced) x_.traced.tracer()->specialise(sources_);
     if (sizes_.is_symbolic()) detail::fixed_size(sizes_);
     return x_.value;
   }
-  /// A rank-0 tensor of another dtype; one of dtype T is an implicit conversion too.
+  /// A rank-0 tensor of another dtype. The conversion to dtype T is implicit, too.
   template <element U>
   requires(!std::is_same_v<U, T>) operator tensor<U, dims{}>() const {
     return detail::evaluate(detail::make<ir::op::cast, U>({}, *this));
@@ -86,15 +86,15 @@ class number {
     if (x_.traced && !(engine::current() && engine::current()->is_within(x_.traced.tracer().get())))
       engine::fail_out_of_trace(*x_.traced.tracer(), at);
   }
-  /// For calls: where the value is.
+  /// The address of the value, for calls.
   const T* address() const { return &x_.value; }
-  /// For expressions: the number as one of dtype U.
+  /// The number as an operand of dtype U, for expressions.
   template <class U>
   detail::weak<U> as() const {
     return {{static_cast<U>(x_.value)}, x_.traced, x_.type};
   }
 
-  /// What `op` makes of two numbers whose common type is M; f gives the value.
+  /// The result of `op` on two numbers with common type M; f computes its value.
   template <ir::op Op, class M, class A, class B, class F>
   static number combined(const A& a, const B& b, F&& f) {
     const auto x = part<M>(a), y = part<M>(b);
@@ -153,7 +153,7 @@ class number {
 
   detail::weak<T> x_{};
   std::uint64_t sources_ = 0;
-  dim sizes_ = 0;  ///< depends on the open sizes that the number does; a number where there are none
+  dim sizes_ = 0;  ///< open sizes that the number depends on; a number if there are none
 };
 
 #define SINTER_X(SYMBOL, OP, RESULT)                                                                    \
@@ -178,7 +178,7 @@ SINTER_X(>=, ge, bool)
 SINTER_X(==, eq, bool)
 SINTER_X(!=, ne, bool)
 #undef SINTER_X
-// With the tensor first: the above reversed would match better than what two tensors have.
+// Tensor first: reversing the operators above would match better than the operators of two tensors.
 #define SINTER_X(SYMBOL, OP)                                                                       \
   template <tensor_like A, class T>                                                                \
   requires(!detail::is_number<A>) constexpr auto operator SYMBOL(const A& a, const number<T>& b) { \

@@ -1,4 +1,4 @@
-// front/tensor/operators.hpp: the operators of tensors and expressions; each remembers the user's line.
+// front/tensor/operators.hpp: the operators of tensors and expressions; each records the user's line.
 #pragma once
 
 #include <type_traits>
@@ -18,7 +18,7 @@ concept tensor_like = requires {
 
 namespace detail {
 
-/// A number of a formula's own: it follows from no argument.
+/// A number that belongs to a formula and does not depend on any argument.
 struct formula_number {
   double value;
   template <class T>
@@ -34,7 +34,7 @@ template <class A>
 concept scalar_like = std::is_arithmetic_v<A> || is_narrow_float<A> || std::is_same_v<A, dim> ||
     std::is_same_v<A, detail::formula_number>;
 
-/// What pointwise functions take.
+/// An operand of a pointwise function.
 template <class A>
 concept operand_like = tensor_like<A> || scalar_like<A>;
 
@@ -48,7 +48,7 @@ inline constexpr bool is_number = false;
 template <class T>
 inline constexpr bool is_number<number<T>> = true;
 
-/// An operand and the place where it was written: the conversion's default argument is the operator's caller.
+/// An operand and the place where it was written; the conversion's default argument is the place of the operator's caller.
 template <class E>
 struct here {
   const E& value;
@@ -67,21 +67,21 @@ struct target_here {
 template <ir::op Op, class R = void, class... Args>
 constexpr auto make(location at, const Args&... args);
 
-/// As `make`, for operators that take bool tensors only. (expr.hpp)
+/// Like `make`, for operators that take bool tensors only. (expr.hpp)
 template <ir::op Op, class... Args>
 constexpr auto make_logical(location at, const Args&... args);
 
-/// False after the compile-time error that `a OP= b` cannot be: no a OP b, or one that does not fit a. (expr.hpp)
+/// Returns false after a compile-time error where `a OP b` does not exist, or its result does not fit a. (expr.hpp)
 template <ir::op Op, class E, class B>
 constexpr bool keeps_shape();
 
-// Not concepts: neither operand rule may be the more constrained one, or `x == 1` would match `1 == x` reversed.
+// These are not concepts: if one operand rule were more constrained, `x == 1` would match `1 == x` reversed.
 template <class A>
 inline constexpr bool is_scalar_operand = scalar_like<A>;
 template <class A>
 inline constexpr bool is_operand = operand_like<A>;
 
-/// Base of everything that has operators. The friends' first parameter is not deduced, so it converts to `here`.
+/// The base of all types with operators. The friends' first parameter is not deduced, so it converts to `here`.
 template <class E>
 struct operators {
 #define SINTER_X(SYMBOL, MAKE)                                                                    \
@@ -113,7 +113,7 @@ struct operators {
   friend constexpr auto operator-(here<E> a) { return make<ir::op::neg>(a.at, a.value); }
   friend constexpr auto operator~(here<E> a) { return make<ir::op::bit_not>(a.at, a.value); }
   friend constexpr auto operator!(here<E> a) { return make_logical<ir::op::bit_not>(a.at, a.value); }
-  // What converts to bool would convert for the `!` of C++ as well.
+  // The constraint excludes types that merely convert to bool, for which C++'s own `!` holds.
   friend constexpr auto operator!(const E& a) requires std::is_constructible_v<bool, const E&> {
     return make_logical<ir::op::bit_not>(location{}, a);
   }
@@ -145,13 +145,13 @@ struct assignment_operators {
 }  // namespace detail
 
 namespace detail {
-/// What has compound assignment: tensors, by their name, and numbers.
+/// The types with compound assignment: named tensors, and numbers.
 template <class A, class E = std::remove_cvref_t<A>>
 inline constexpr bool is_assignable = is_number<E> ||
                                       (std::is_base_of_v<assignment_operators<E>, E> && std::is_same_v<A, E&>);
 }  // namespace detail
 
-// The compiler's error quotes a comment. A temporary's assignment would be lost.
+// The compiler's error quotes a comment. An assignment to a temporary would be lost.
 // clang-format off
 #define SINTER_X(SYMBOL)             \
   template <class A, operand_like B> \
@@ -169,7 +169,7 @@ SINTER_X(>>=)  // into a view nothing is written: x = where(...) or concat(...);
 #undef SINTER_X
 // clang-format on
 
-// `a == b` of two tensors matches itself reversed; an exact match decides. Its place is the stage point's.
+// `a == b` of two tensors also matches itself reversed, and an exact match decides. Errors name the stage point's line.
 template <tensor_like A, tensor_like B>
 requires(!detail::is_number<A>) constexpr auto operator==(const A& a, const B& b) {
   return detail::make<ir::op::eq>({}, a, b);

@@ -1,4 +1,4 @@
-// front/tensor/tensor.hpp: the one tensor type: a handle to storage, or to a node of a graph under construction.
+// front/tensor/tensor.hpp: the only tensor type: a handle to storage, or to a node of a graph under construction.
 #pragma once
 
 #include <algorithm>
@@ -25,29 +25,29 @@ template <class T, dims Shape = dims(-1)>
 class tensor;
 
 struct non_blocking_t {};
-/// x.to(device::cpu(), non_blocking): the program goes on while the GPU copies.
+/// x.to(device::cpu(), non_blocking): the program continues while the GPU copies.
 inline constexpr non_blocking_t non_blocking{};
 
 namespace detail {
 
 struct access;
 
-/// Where a factory's result goes: a device that the caller gave, or else where new tensors go.
+/// The device of a factory's result: the device that the caller gave, or else the default for new tensors.
 struct target {
   std::optional<device> given;
   target() = default;
   target(device where) : given(where) {}
 };
 
-/// Elements to be read at once, in host memory: the memory of a tensor's, or a copy. What is traced ends the graph so far.
-/// `data`, `extents` and `strides` are the tensor's; then those of the elements. (loop_moves.hpp)
+/// Elements in host memory, for reading at once: the tensor's own memory, or a copy. A traced tensor breaks the graph.
+/// On entry `data`, `extents` and `strides` describe the tensor; on return, the elements. (loop_moves.hpp)
 SINTER_API storage read_on_host(const trace_handle& traced, const storage& memory, dtype type, void*& data,
                                 dim* extents, dim* strides, int rank, const char* what, location at);
 
-/// Memory with elements of the host that a factory wrote, where the factory's result goes. (loop_moves.hpp)
+/// Moves elements that a factory wrote on the host to the device of the factory's result. (loop_moves.hpp)
 SINTER_API storage placed(storage written, std::size_t bytes, const target& where, location at);
 
-/// An index of an element, and where it is written.
+/// The index of an element, and the place where it was written.
 struct place_index {
   template <extent_like I>
   place_index(I i, location at = location::current()) : index(static_cast<std::int64_t>(i)), where(at) {}
@@ -55,7 +55,7 @@ struct place_index {
   location where;
 };
 
-/// The index of an element of the leading axis, which the caller's place is known of.
+/// The index of an element of the leading axis, with the caller's place.
 struct element_index {
   template <extent_like I>
   element_index(I i, location at = location::current()) : index(i), where(at) {}
@@ -76,7 +76,7 @@ auto places_of(const X& x, location at, const I&... index);
 template <class I>
 concept index_like = extent_like<I> || tensor_like<I>;
 
-/// A tensor that evaluates `e`, or that stands for its nodes while tracing. (evaluate.hpp)
+/// A tensor that evaluates `e`; while tracing, a tensor of its nodes. (evaluate.hpp)
 template <tensor_like E>
 auto evaluate(const E& e, location at = location::current());
 
@@ -84,7 +84,7 @@ auto evaluate(const E& e, location at = location::current());
 template <class T>
 tensor<T, dims{}> size_value(dim n, location at);
 
-/// Empty: nothing to refuse. (trace_push.hpp)
+/// Sets a rank-0 tensor to a number. (trace_push.hpp)
 template <class T, class Tensor>
 void store_scalar(Tensor& out, T value, location at);
 
@@ -92,7 +92,8 @@ struct another_dtype_or_rank_write_cast_or_reshape {};
 
 /// The mark of a handle that was donated to a call.
 inline constexpr std::uint32_t donated_mark = std::uint32_t{1} << 31;
-/// The call that a handle without memory was donated to, by its data pointer and marks; no line if to none.
+/// The location of the call that an empty handle was donated to, from its data pointer and marks; without a line if there is
+/// none.
 inline location donated_to(const void* data, std::uint32_t marks) {
   if (!(marks & donated_mark)) return {};
   return {static_cast<const char*>(data), static_cast<int>(marks & ~donated_mark)};
@@ -103,14 +104,14 @@ inline constexpr bool is_tensor = false;
 template <class T, dims Shape>
 inline constexpr bool is_tensor<tensor<T, Shape>> = true;
 
-/// A vector, an array, a span.
+/// A vector, an array or a span of numbers.
 template <class V>
 concept list_of_numbers = !tensor_like<V> && requires(const V& v) {
   v.data();
   requires scalar_like<typename V::value_type>;
 };
 
-/// The dtype of `tensor(args...)`, where nothing says what is meant.
+/// The dtype of `tensor(args...)` when the arguments do not determine one.
 template <class First>
 struct undeduced;
 
@@ -142,17 +143,17 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   static constexpr int rank = Shape.rank;
   static constexpr dims static_shape = Shape;
 
-  /// A handle to nothing; only assignment, destruction and defined() make sense. One that was donated to a call is such a handle
-  /// too (options.donate); its extents stay known.
+  /// An empty handle: only assignment, destruction and defined() make sense. A tensor donated to a call becomes an empty
+  /// handle, too (options.donate), and keeps its extents.
   tensor() = default;
   tensor(const tensor&) = default;
   tensor(tensor&&) = default;
   ~tensor() = default;
 
-  /// Makes the handle one to the other's elements; the elements it referred to keep their values.
+  /// Makes the handle refer to the other's elements. The elements it referred to keep their values.
   tensor& operator=(const tensor&) & = default;
   tensor& operator=(tensor&&) & = default;
-  // The compiler's error quotes the line of what is deleted. A temporary's assignment would be lost.
+  // The compiler's error quotes the line of a deleted function. An assignment to a temporary would be lost.
   // clang-format off
   template <class E>
   tensor& operator=(const E&) && = delete;  // nothing is written into a view: write view.fill(value), x(i, j) = value, or x = where(...), concat(...) or scatter_add(...)
@@ -172,7 +173,7 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
     }
   }
 
-  // Wrong: clang++ tells the text and takes it for deleted where it asks; g++ shows the parameter, and quotes the second line.
+  // Wrong calls: clang++ prints the text when the overload is chosen; g++ prints the parameter, and quotes the second line.
 #if defined(__clang__)
   template <tensor_like E>
   requires(!detail::same_kind<E, T, rank> && !(rank == 0 && detail::is_number<E>))
@@ -203,7 +204,7 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   tensor(typename detail::nested<T, rank>::type list, location at = location::current()) requires(rank > 0) {
     from_list(list, {}, at);
   }
-  // Braces of another depth are an error. Templates lose to the constructor above where both would do: `{{}, {}}`.
+  // Braces of another depth are an error. For `{{}, {}}` the constructor above wins over these templates.
   template <int Depth = rank>
   requires(rank > 0)
       tensor(std::initializer_list<typename detail::nested<T, Depth>::type>, location = location::current()) {
@@ -214,20 +215,20 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
       tensor(std::initializer_list<typename detail::nested<T, Depth>::type>, location = location::current()) {
     static_assert(Depth + 1 == rank, "sinter: [tensor] the braces nest less deep than the tensor has axes");
   }
-  /// The same on a device: `tensor<float, 2>({{1, 2}, {3, 4}}, device::cuda(0))`.
+  /// Nested braces on a device: `tensor<float, 2>({{1, 2}, {3, 4}}, device::cuda(0))`.
   tensor(typename detail::nested<T, rank>::type list, sinter::device where,
          location at = location::current()) requires(rank > 0) {
     from_list(list, where, at);
   }
 
-  /// False for a handle to nothing: default-constructed, or donated to a call.
+  /// False for an empty handle: default-constructed, or donated to a call.
   bool defined() const { return is_traced() || memory_; }
   /// True for a value of a graph under construction.
   bool is_traced() const { return static_cast<bool>(tracer_); }
 
-  /// The extents; while traced they may be symbolic.
+  /// The extents; symbolic ones are possible while traced.
   const index_array<rank>& shape() const { return extents_; }
-  /// The extent of an axis; negative ones count from the end. user_error when there is no such axis.
+  /// The extent of an axis; negative axes count from the end. user_error if the axis does not exist.
   dim size(int axis, location at = location::current()) const {
     const int i = detail::normalize_axis(axis, rank);
     if (i < 0) detail::fail_axis("size", axis, rank, at);
@@ -235,7 +236,8 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   }
   /// The number of elements.
   dim numel() const { return detail::product(extents_); }
-  /// Steps between neighbours along each axis, in elements. While traced as of a contiguous tensor, whose copy data() gives.
+  /// Steps between neighbours along each axis, in elements. A traced tensor has the strides of a contiguous one, as its
+  /// data() has.
   const index_array<rank>& strides() const { return strides_; }
   /// True when the elements lie in row-major order, without gaps.
   bool is_contiguous() const {
@@ -247,18 +249,18 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
     return true;
   }
 
-  /// Where the elements are; for a traced tensor, where the traced function will run.
+  /// The device of the elements; for a traced tensor, the device on which the traced function will run.
   sinter::device device(location at = location::current()) const;
-  /// The elements on a device: this handle when they are there, or a row-major copy. Copies to the host wait for what the
-  /// elements depend on. user_error while traced, and when there is no such device.
+  /// The elements on a device: this handle if they are there already, else a row-major copy. Copies to the host wait for
+  /// the work that produces the elements. user_error while traced, and if the device does not exist.
   tensor to(sinter::device where, location at = location::current()) const;
-  /// The same, but a copy from a GPU to the host is not waited for: it is made in the order of the current stream, into
-  /// pinned memory, and what first needs its elements (data, item, to_vector, printing, a view, an operand or argument)
-  /// waits for it, and throws system_error for what failed on the GPU. The tensor copied from may go, or change, at once.
+  /// Like to(where), but a copy from a GPU to the host does not block. It is made in the order of the current stream, into
+  /// pinned memory. The first use of its elements (data, item, to_vector, printing, a view, an operand or argument) waits for
+  /// it. That use throws system_error for a failure on the GPU. The source may be destroyed or changed at once.
   tensor to(sinter::device where, non_blocking_t, location at = location::current()) const;
 
-  /// The first element, an address in the device's memory. While traced it ends the graph so far, and is a row-major copy
-  /// that lives as long as a tensor refers to the value, to be read and not written.
+  /// The address of the first element, in the device's memory. While traced it breaks the graph, and returns a row-major copy
+  /// for reading only, which lives as long as a tensor refers to the value.
   T* data(location at = location::current()) const {
     if (tracer_) return copy_to_read("data", at);
     concrete("data", at);
@@ -266,11 +268,11 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
     memory_.settle();
     return data_;
   }
-  /// The only element; user_error unless there is exactly one. While traced it ends the graph so far.
+  /// The only element; user_error unless there is exactly one. While traced it breaks the graph.
   T item(location at = location::current()) const { return only("item", at); }
-  /// What `if (x.item())` tests.
+  /// The value for `if (x)`, as item() gives it.
   explicit operator bool() const requires(rank == 0 && std::is_same_v<T, bool>) { return only("if", {}); }
-  /// The elements in row-major order. While traced it ends the graph so far.
+  /// The elements in row-major order. While traced it breaks the graph.
   std::vector<T> to_vector(location at = location::current()) const {
     const tensor here = on_host("to_vector", at);
     const auto n = static_cast<std::size_t>(here.numel());
@@ -283,16 +285,16 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
     here.template each<0>(here.data_, [next = out.begin()](const T& x) mutable { *next++ = x; });
     return out;
   }
-  /// Row-major elements: this handle when they are already, or a copy.
+  /// Row-major elements: this handle if its elements are row-major already, else a copy.
   tensor contiguous(location at = location::current()) const;
 
-  /// One element, bounds-checked; assigning to it writes the shared storage. user_error on a GPU. While traced it ends the
-  /// graph so far, and the element is for reading.
+  /// One element, bounds-checked; assigning to it writes the shared storage. user_error on a GPU. While traced it breaks the
+  /// graph, and the element is for reading only.
   template <extent_like... I>
   requires(rank > 0 && sizeof...(I) + 1 == rank) T& operator()(detail::place_index first, I... rest) const {
     return element_at({first.index, static_cast<std::int64_t>(rest)...}, first.where);
   }
-  /// An error: another number of indices.
+  /// A compile-time error for a wrong number of indices.
   template <extent_like... I>
   requires(sizeof...(I) + 1 != rank) T& operator()(detail::place_index, I...) const {
     static_assert(sizeof...(I) + 1 == rank, "sinter: [element access] give one index for each axis");
@@ -300,10 +302,10 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   }
   T& operator()(location at = location::current()) const requires(rank == 0) { return element_at({}, at); }
 
-  /// An element of the leading axis, without it: a view. Negative indices count from the end; user_error outside
+  /// The i-th item of the leading axis, without that axis: a view. Negative indices count from the end; user_error outside
   /// [-extent, extent).
   auto operator[](detail::element_index i) const requires(rank > 0) { return detail::leading_element(*this, i); }
-  /// take(x, index): elements of the leading axis.
+  /// take(x, index): items of the leading axis.
   template <tensor_like I>
   requires(!std::is_same_v<typename I::value_type, bool>) auto operator[](const I& index) const requires(rank > 0) {
     return detail::elements_at(*this, index);
@@ -312,14 +314,14 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   requires(std::is_same_v<typename I::value_type, bool>) SINTER_WRONG_CALL("[take] " SINTER_MASK_IS_NO_INDEX)
   detail::wrong_call<> operator[](const I&) const { return {}; }
 
-  /// first <= i < last of an axis, as slice's: x.at(axis<0>, 2, 5).set(y), or .add, .multiply, .min, .max, is x with that part
-  /// changed. (places.hpp)
+  /// Names first <= i < last of an axis, as slice does. x.at(axis<0>, 2, 5).set(y), or .add, .multiply, .min, .max, is a copy
+  /// of x with that part changed. (places.hpp)
   template <class Axis, extent_like First, extent_like Last>
   requires(!detail::index_like<Axis>) auto at(Axis axis, First first, Last last,
                                               location where = location::current()) const {
     return detail::places_in_range(*this, axis, dim(first), dim(last), where);
   }
-  /// The same of what one to four indices of the first axes name, as take's: integers, or i32 and i64 tensors, which broadcast.
+  /// The same for one to four indices of the first axes, as take has them: integers, or i32 and i64 tensors, which broadcast.
   template <detail::index_like I>
   auto at(const I& i, location where = location::current()) const {
     return detail::places_of(*this, where, i);
@@ -337,8 +339,8 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
     return detail::places_of(*this, where, i, j, k, l);
   }
 
-  /// Writes one value everywhere, through every handle. user_error while traced, for a view with gaps on a GPU, and for a
-  /// number that T cannot hold.
+  /// Writes one value everywhere; all handles to the storage see it. user_error while traced, for a view with gaps on a GPU,
+  /// and for a number that T cannot hold.
   const tensor& fill(detail::fitting<T, detail::fill_name> value, location at = location::current()) const {
     concrete("fill", at);
     if (engine::reads_count) engine::count_read("fill", memory_, true, at);
@@ -359,7 +361,7 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
       detail::check_static<Shape>("tensor", e.extents_, at);
     memory_ = e.memory_;
     if constexpr (std::is_same_v<T, typename E::value_type>) data_ = e.data_;
-    else data_ = reinterpret_cast<T*>(e.data_);  // the two 64-bit integers
+    else data_ = reinterpret_cast<T*>(e.data_);  // the two 64-bit integer types
     extents_ = e.extents_;
     strides_ = e.strides_;
     marks_ = e.marks_;
@@ -388,9 +390,9 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
     }
     return data_[offset];
   }
-  /// The concrete tensor of a traced one: what the call made of it.
+  /// The concrete tensor of a traced one, as this call computed it.
   tensor now(const char* what, location at, bool for_good = false) const;
-  /// The elements in host memory, to be read at once.
+  /// The elements in host memory, for reading at once.
   tensor on_host(const char* what, location at) const;
   T* copy_to_read(const char* what, location at) const;
   T& element_of_copy(const index_array<rank>& index, location at) const;
@@ -413,7 +415,7 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   }
 
   storage memory_;
-  T* data_ = nullptr;  ///< of a donated handle: the name of the call's file
+  T* data_ = nullptr;  ///< of a donated handle: the file name of the call
   index_array<rank> extents_{};
   index_array<rank> strides_{};
   std::uint32_t marks_ = 0;  ///< see engine::add_mark; of a donated handle: donated_mark and the call's line
@@ -422,7 +424,7 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
 
 template <tensor_like E>
 tensor(const E&) -> tensor<typename E::value_type, E::static_shape>;
-// Errors.
+// These guides lead to errors.
 template <class First, class... More>
 requires(!tensor_like<First>) tensor(const First&, const More&...)
 ->tensor<detail::undeduced<First>, dims{}>;
@@ -450,19 +452,19 @@ class tensor<detail::undeduced<First>, dims{}> {
 
 namespace detail {
 
-/// An operand of a type that the engine does not know.
+/// An operand whose type the engine does not know.
 struct operand_facts {
-  const storage* memory = nullptr;  ///< a tensor's, which may have to arrive
-  void* data = nullptr;             ///< of a tensor or a number
+  const storage* memory = nullptr;  ///< a tensor's memory, whose elements may still be in transfer
+  void* data = nullptr;             ///< data of a tensor or a number
   const dim* extents = nullptr;
   const dim* strides = nullptr;
   const trace_handle* traced = nullptr;  ///< of a tensor or a number
   std::uint32_t marks = 0;               ///< of a tensor
-  dtype type{};                          ///< of what a number is in a trace
+  dtype type{};                          ///< dtype of a number in a trace
   int axis = 0;                          ///< of an index leaf
 };
 
-/// Makes tensors from parts and takes them apart; for the rest of front/.
+/// Makes tensors from parts, and takes them apart, for the rest of front/.
 struct access {
   /// A tensor over `memory`; `data` points into it.
   template <class T, dims Shape>
@@ -489,7 +491,7 @@ struct access {
   static const storage& memory(const tensor<T, Shape>& t) {
     return t.memory_;
   }
-  /// Where the elements are, which have arrived.
+  /// The address of the elements, after they have arrived.
   template <class T, dims Shape>
   static T* data(const tensor<T, Shape>& t) {
     t.memory_.settle();
@@ -499,12 +501,12 @@ struct access {
   static const std::shared_ptr<engine::tracer>& tracer(const tensor<T, Shape>& t) {
     return t.tracer_.tracer();
   }
-  /// The node of a traced tensor in the graph as it is now.
+  /// The node of a traced tensor in the current graph.
   template <class T, dims Shape>
   static ir::node_id node(const tensor<T, Shape>& t) {
     return engine::node_of(*t.tracer_);
   }
-  /// What the engine reads of a tensor.
+  /// Gives the engine the facts of a tensor operand.
   template <class T, dims Shape>
   static void read(const tensor<T, Shape>& t, operand_facts& out) {
     out.memory = &t.memory_;
@@ -522,7 +524,7 @@ struct access {
   static tensor<T, Shape> on_host(const tensor<T, Shape>& t, const char* what, location at) {
     return t.on_host(what, at);
   }
-  /// Makes it a handle to nothing whose reads name the call.
+  /// Makes t an empty handle; a later read names the call.
   template <class T, dims Shape>
   static void donate(tensor<T, Shape>& t, location call) {
     t.memory_ = {};
@@ -534,7 +536,7 @@ struct access {
   static location donated_to(const tensor<T, Shape>& t) {
     return detail::donated_to(t.data_, t.marks_);
   }
-  /// What mark_dynamic and mark_static said of the axes.
+  /// The marks of the axes by mark_dynamic and mark_static.
   template <class T, dims Shape>
   static std::uint32_t& marks(tensor<T, Shape>& t) {
     return t.marks_;

@@ -7,7 +7,7 @@
 
 namespace sinter::detail {
 
-/// An operand's extents; none of a number.
+/// An operand's extents; a number has none.
 inline dims extents_of(const term& t, const void* at) {
   dims out;
   if (t.rank == 0) return out;
@@ -17,7 +17,7 @@ inline dims extents_of(const term& t, const void* at) {
   return out;
 }
 
-/// Visits the terms of an expression, `all[i]` becoming the extents of term i. Returns the first behind term `i`'s.
+/// Visits the terms of an expression and sets `all[i]` to the extents of term i. Returns the index after the last term of `i`.
 SINTER_COLD inline int find_extents(expression_view e, int i, dims* all, location at) {
   const term& t = e.terms[i];
   if (t.is != term::operation) {
@@ -53,7 +53,7 @@ SINTER_API void extents_of(expression_view e, dim* out, location at) {
     fits = broadcast_into(out, rank, x.extents, t.rank);
   }
   if (fits) return;
-  // Some operation of it does not fit: which one?
+  // Some operation of the expression does not fit; find it.
   std::vector<dims> all(static_cast<std::size_t>(e.count));
   find_extents(e, 0, all.data(), at);
 }

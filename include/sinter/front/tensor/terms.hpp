@@ -1,4 +1,4 @@
-// front/tensor/terms.hpp: what the engine reads of an expression: a table of its operations and operands per type, and where they are.
+// front/tensor/terms.hpp: an expression as the engine reads it: a table of operations and operands per type, and their places.
 #pragma once
 
 #include <array>
@@ -8,16 +8,16 @@
 
 namespace sinter::detail {
 
-/// An operation, which its operands follow, or an operand.
+/// An operand, or an operation followed by its operands.
 struct term {
   enum kind : std::uint8_t { operation, tensor, index, literal, fixed, weak } is = operation;
   ir::op code{};
   dtype type{};
   std::int8_t rank = 0, arity = 0;
-  void (*read)(const void* operand, operand_facts& out) = nullptr;  ///< null of operations and literals
+  void (*read)(const void* operand, operand_facts& out) = nullptr;  ///< null for operations and literals
 };
 
-/// The terms of an expression; where each is: an operand, the value of a literal, the location of an operation.
+/// The terms of an expression and their places: the address of an operand or a literal's value, or an operation's location.
 struct expression_view {
   const term* terms;
   const void* const* at;
@@ -45,7 +45,7 @@ void read_operand(const weak<T>& x, operand_facts& out) {
   out.type = x.type;
 }
 
-/// Appends the terms of an E.
+/// Appends the terms of type E.
 template <class E>
 constexpr void put_terms(term*& to) {
   term& t = *to++;
@@ -75,7 +75,7 @@ inline constexpr auto terms_of = [] {
   return all;
 }();
 
-/// Appends where the terms of `e` are.
+/// Appends the places of the terms of `e`.
 template <class E>
 void put_places(const E& e, const void**& to) {
   if constexpr (is_expr<E>) {
@@ -91,7 +91,7 @@ void put_places(const E& e, const void**& to) {
   }
 }
 
-/// The view of an expression, which outlives it.
+/// The view of an expression, which must outlive it.
 template <class E>
 class terms {
  public:
@@ -106,8 +106,8 @@ class terms {
   const void* at_[term_count<E>];
 };
 
-/// The extents of the result. user_error when operands do not broadcast; `at` stands in where an operation has no place of
-/// its own. (term_rules.hpp)
+/// The extents of the result. user_error when operands do not broadcast; `at` replaces a missing location of an operation.
+/// (term_rules.hpp)
 SINTER_API void extents_of(expression_view e, dim* out, location at);
 
 template <class E>
@@ -125,7 +125,7 @@ index_array<E::rank> extents_of(const E& e, location at) {
 
 }  // namespace sinter::detail
 
-// Header-only: whoever sees the declarations has the definitions as well.
+// Header-only builds include the definitions with the declarations.
 #if !defined(SINTER_COMPILED)
 #include "term_rules.hpp"
 #endif

@@ -1,4 +1,4 @@
-// front/tensor/trace_handle.hpp: what makes a tensor the value of a node while a function is traced.
+// front/tensor/trace_handle.hpp: the part of a tensor that makes it the value of a node while a function is traced.
 #pragma once
 
 #include <atomic>
@@ -9,8 +9,8 @@
 
 namespace sinter::detail {
 
-/// The value of a graph that a tensor stands for, or nothing. One pointer, and copies of nothing are free: most tensors
-/// are not traced.
+/// The graph value that a tensor stands for, or nothing. It is one pointer, and copies of nothing are free, because most
+/// tensors are not traced.
 class trace_handle {
  public:
   trace_handle() = default;

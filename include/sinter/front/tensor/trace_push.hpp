@@ -1,4 +1,4 @@
-// front/tensor/trace_push.hpp: a stage point under tracing: expressions become nodes.
+// front/tensor/trace_push.hpp: a stage point while tracing: expressions become nodes.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ ir::shape to_shape(const std::array<dim, R>& extents) {
 
 SINTER_API ir::node_id push_broadcast(ir::graph& g, ir::node_id x, const dim* from, int from_rank, const dim* to,
                                       int to_rank, location where);
-/// A uniform tensor of one literal, which unless it is `fixed` may follow from what scalars the traced call has.
+/// A uniform tensor of one literal. Unless `fixed`, the literal may depend on scalars of the traced call.
 SINTER_API ir::node_id push_constant(engine::tracer& t, dtype type, ir::scalar literal, const dim* extents, int rank,
                                      location where, bool fixed = false);
 
@@ -37,15 +37,15 @@ inline void check_tracer(const engine::tracer* of_tensor, const engine::tracer* 
 SINTER_API ir::node_id capture(engine::tracer& t, const storage& memory, void* data, dtype type, int rank,
                                const dim* extents, const dim* strides, location at);
 
-/// A C++ number of some extents: a constant, or a rank-0 input.
+/// A C++ number broadcast to the given extents: a constant, or a rank-0 input.
 SINTER_API ir::node_id push_number(engine::tracer& t, dtype type, const void* value, ir::scalar literal,
                                    const dim* extents, int rank, location at, bool fixed = false);
 
 /// The reduction of a node of the current trace over `count` axes.
 SINTER_API ir::node_id push_reduce(ir::op combiner, ir::node_id x, const int* axes, int count, location at);
 
-/// The node of an expression or an operand in `t`; broadcasting becomes explicit, numbers become constants of the extents of
-/// what they are operands of, tensors that are not traced become inputs. Its extents go to `out`, if given. (trace_rules.hpp)
+/// The node of an expression or an operand in `t`. Broadcasting becomes explicit. Numbers become constants with the extents
+/// of the operation beside them, and concrete tensors become inputs. `out`, if given, receives the extents. (trace_rules.hpp)
 SINTER_API ir::node_id push(engine::tracer& t, expression_view e, location at, dim* out = nullptr);
 
 template <tensor_like E>
@@ -60,7 +60,7 @@ ir::node_id push(engine::tracer& t, const weak<T>& x, location at) {
 
 }  // namespace sinter::detail
 
-// Header-only: whoever sees the declarations has the definitions as well.
+// Header-only builds include the definitions with the declarations.
 #if !defined(SINTER_COMPILED)
 #include "trace_rules.hpp"
 #endif

@@ -56,7 +56,7 @@ class term_pusher {
 
   const dims& extents() const { return extents_[0]; }
 
-  /// Of the next term; `to`: the extents of the operation that it is an operand of.
+  /// The node of the next term. `to` has the extents of the operation that takes it as an operand.
   SINTER_COLD ir::node_id push(const dims* to, location at) {
     const term& t = e_.terms[next_];
     const void* const place = e_.at[next_];

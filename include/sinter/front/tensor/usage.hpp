@@ -1,4 +1,4 @@
-// front/tensor/usage.hpp: functions called in a way that they do not have: a short error that says how they are called.
+// front/tensor/usage.hpp: short compile errors that show the right call of a function called in a wrong way.
 #pragma once
 
 #include <initializer_list>
@@ -9,7 +9,7 @@ namespace sinter {
 
 namespace detail {
 
-/// Any argument, by a conversion: whatever else can be called is preferred, another's function with such a name too.
+/// Any argument, by a conversion. Overload resolution prefers all other callable functions, also those of other libraries.
 struct anything {
   constexpr anything() = default;
   template <class T>
@@ -20,7 +20,7 @@ struct anything {
 
 }  // namespace detail
 
-// Axes are types, since the rank of a result follows from them. `auto`, so that this error stands before what follows from it.
+// Axes are types, because the rank of a result depends on them. `auto` puts this error before the errors it causes.
 #define SINTER_USAGE(NAME, CALLS, ...)                                                                         \
   template <auto... Numbers>                                                                                   \
   requires(true __VA_OPT__(&&__VA_ARGS__)) constexpr auto NAME(detail::anything, detail::anything = {},        \

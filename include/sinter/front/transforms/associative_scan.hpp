@@ -1,5 +1,5 @@
-// front/transforms/associative_scan.hpp: associative_scan: running results of an associative function, in a number of steps that grows
-// with the logarithm of the length.
+// front/transforms/associative_scan.hpp: associative_scan: running results of an associative function, in logarithmically
+// many steps.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace sinter {
 
 namespace detail {
 
-/// Each tensor of a tree that keeps its type.
+/// Applies f to each tensor of a tree, and keeps the tensors' types.
 template <class T, class F>
 T over_items(const T& tree, F&& f) {
   return tree_as<T>(tree, [&]<class To>(const To& x, std::type_identity<To>) { return To(f(x)); });
@@ -42,14 +42,14 @@ A interleaved(const A& a, const A& b, location at) {
   return joined_items(both, A(slice<0>(a, pairs, to_end, 1, at)), at);
 }
 
-/// The running results of `n` items: those of pairs give every second one.
+/// The running results of `n` items. The running results of pairs are the results of every second item.
 template <class Combine, class T>
 T scanned(const Combine& combine, const T& xs, std::int64_t n, location at) {
   if (n < 2) return xs;
   const std::int64_t pairs = n / 2;
   const T second = scanned(combine, combine(items_of(xs, 0, 2 * pairs, 2, at), items_of(xs, 1, n, 2, at)), pairs, at);
   const T start = items_of(xs, 0, 1, 1, at);
-  const std::int64_t later = n - pairs - 1;  // with an even index above 0
+  const std::int64_t later = n - pairs - 1;  // number of items with an even index above 0
   const auto join = [&](const auto& a, const auto& b) { return joined_items(a, b, at); };
   const T first = later == 0 ? start
                              : map_tree("associative_scan", at, join, start,
@@ -58,7 +58,7 @@ T scanned(const Combine& combine, const T& xs, std::int64_t n, location at) {
       "associative_scan", at, [&](const auto& a, const auto& b) { return interleaved(a, b, at); }, first, second);
 }
 
-/// What f made of two items, as an item.
+/// The result of f on two items, with the types of an item.
 template <class T, class Y>
 T combined(const T& like, const Y& y, location at) {
   return map_tree(
@@ -98,7 +98,7 @@ T associative_scan_of(F& f, const T& xs, bool backwards, location at) {
   return backwards ? flipped(scanned(combine, flipped(xs, at), n, at), at) : scanned(combine, xs, n, at);
 }
 
-/// Of f(item, item) for xs X.
+/// The fault of f(item, item) for xs of type X.
 template <class F, class X>
 constexpr part_fault fault_of_combine() {
   if constexpr (facts_of<X>.tensors == 0 || any_part<short_parts<0>, X>() || any_part<plain_parts, X>())
@@ -133,7 +133,7 @@ auto associative_scan_call(F& f, const X& xs, bool backwards, location at) {
   else {
     using item = lane_t<X>;
     using items = stacked_t<item>;
-    if constexpr (!std::is_invocable_v<F&, item, item>) return xs;  // an error of its own
+    if constexpr (!std::is_invocable_v<F&, item, item>) return xs;  // the compiler reports another error
     else {
       const items all = tree_as<items>(xs, []<class To>(const auto& x, std::type_identity<To>) { return To(x); });
       const auto run = [&f, backwards, at](const items& x) { return associative_scan_of(f, x, backwards, at); };
@@ -145,7 +145,7 @@ auto associative_scan_call(F& f, const X& xs, bool backwards, location at) {
 
 }  // namespace detail
 
-// Wrong calls of associative_scan: whole of those with `reversed`, the head of the others, whose declarator follows.
+// Wrong calls of associative_scan: whole functions with `reversed`, and the heads of the other overloads, before the declarator.
 #define SINTER_WRONG_ASSOCIATIVE(FAULT, TEXT)                                                     \
   template <class F, class X>                                                                     \
   requires(detail::fault_of_combine<F, detail::settled<const X&>>() == detail::part_fault::FAULT) \
@@ -170,15 +170,15 @@ detail::wrong_call<> associative_scan(F&&) {
   return {};
 }
 
-/// The running results of an associative f along the first axes of xs, a tree of tensors: x0, f(x0, x1), f(f(x0, x1), x2), … f
-/// takes two items and returns one, of the same tree; a stacked<S> in xs arrives as S. f is done for many items at once, a
-/// number of times that grows with the logarithm of the length: for an f that is not associative the results differ from
-/// those of scan. A trace is for one length. user_error for first axes that differ, and for a shape that f changes.
+/// The running results of an associative f along the first axes of xs, a tree of tensors: x0, f(x0, x1), f(f(x0, x1), x2), …
+/// f takes two items and returns one of the same tree. A stacked<S> in xs arrives as S. Each call of f handles many items;
+/// the number of calls grows with the logarithm of the length. If f is not associative, the results differ from scan's.
+/// A trace holds for one length. user_error for first axes that differ, and for a shape that f changes.
 template <class F, class X>
 auto associative_scan(F&& f, const X& xs, location at = location::current()) {
   return detail::associative_scan_call(f, detail::settle_tree(xs), false, at);
 }
-/// From the last item to the first: …, f(f(xn, xn-1), xn-2).
+/// Runs from the last item to the first: …, f(f(xn, xn-1), xn-2).
 template <class F, class X>
 auto associative_scan(F&& f, const X& xs, reversed_t, location at = location::current()) {
   return detail::associative_scan_call(f, detail::settle_tree(xs), true, at);

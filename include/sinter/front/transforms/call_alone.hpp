@@ -8,7 +8,7 @@
 
 namespace sinter::detail {
 
-/// What is wrong with a call of a transform's function.
+/// The fault of a call of a transform's function.
 enum class transform_fault {
   none,
   index,
@@ -27,8 +27,8 @@ enum class transform_fault {
   stacked_axis,
 };
 
-// The head of a transform's wrong call, a member beside `fault_of`, which tells what is wrong with arguments. Compilers show each
-// macro that a function's name stands in, so the declarator follows it: SINTER_WRONG_TRANSFORM(…) operator()(Args&&...) const.
+// The head of a transform's wrong call, a member beside `fault_of`, which finds the fault of arguments. Compilers print each
+// macro around a function's name, so the declarator follows it: SINTER_WRONG_TRANSFORM(…) operator()(Args&&...) const.
 #define SINTER_WRONG_TRANSFORM(NAME, WHERE, FAULT, TEXT)                                            \
   template <class... Args>                                                                          \
   requires((WHERE) && !asks_about_integers<Args...> && fault_of<Args...> == transform_fault::FAULT) \

@@ -1,4 +1,4 @@
-// front/transforms/custom.hpp: functions with derivative rules of their own: custom_vjp and custom_jvp.
+// front/transforms/custom.hpp: functions with their own derivative rules: custom_vjp and custom_jvp.
 #pragma once
 
 #include <memory>
@@ -14,12 +14,12 @@ namespace sinter {
 
 namespace detail {
 
-/// Whether an argument's tensors are operands of the function's node. Numbers of the call it captures.
+/// Whether an argument's tensors are operands of the function's node. Numbers of the call are captured instead.
 template <class T>
 inline constexpr bool is_part_operand = !is_number<T>;
 
-/// The function traced as a node of the current trace, which has rules or is computed anew: its results. `rules` is asked for those with
-/// what the function gave and captured, in its own trace.
+/// Traces the function as a node of the current trace, which has rules or is recomputed, and returns its results.
+/// `rules` receives the results and captures of the function, in its own trace.
 template <class F, class Rules, class... Args>
 auto traced_call(F& f, ir::recompute again, const Rules& rules, location where, const Args&... args) {
   const auto outer = engine::current();
@@ -45,7 +45,7 @@ auto traced_call(F& f, ir::recompute again, const Rules& rules, location where, 
   return traced_tree(outer, result, next);
 }
 
-/// Inputs for the graph of a rule: trees of operands, what the function captured, results.
+/// The inputs for the graph of a rule: trees of operands, then the captures, then the results.
 template <class Value, class... Args>
 struct rule_inputs {
   std::shared_ptr<engine::tracer> tracer = engine::make_tracer();
@@ -56,7 +56,7 @@ struct rule_inputs {
               location where)
       : operands(inputs(like, where)), results(after(captured, value, where)) {}
 
-  /// A tree of further inputs like x: of its floating tensors alone, or of all.
+  /// A tree of further inputs like x: all its tensors if `all`, else the floating ones.
   template <class T>
   T more(const T& x, bool all, location where) {
     return map_tree(
@@ -90,7 +90,7 @@ struct rule_inputs {
   }
 };
 
-/// Of arguments, those that have floating tensors.
+/// The arguments that have floating tensors.
 template <class... Args>
 auto varying_arguments(const std::tuple<Args...>& all) {
   const auto one = []<class T>(const T& x) {
@@ -100,14 +100,14 @@ auto varying_arguments(const std::tuple<Args...>& all) {
   return std::apply([&](const Args&... x) { return std::tuple_cat(one(x)...); }, all);
 }
 
-/// Its graph, if it reads nothing from outside.
+/// The rule's graph; user_error if it captures a tensor.
 inline ir::graph rule_graph(const engine::tracer& t, const char* op, const char* what, location where) {
   if (!t.captures.empty())
     fail(op, std::string(what) + " uses a tensor from outside; it is a function of what it is given", where);
   return t.graph;
 }
 
-/// backward(residuals, cotangents of the results) gives the cotangents of the arguments.
+/// The graph of backward(residuals, cotangents of the results), which gives the cotangents of the arguments.
 template <class Forward, class Backward, class Value, class... Args>
 ir::graph pull_graph(Forward& forward, Backward& backward, const std::tuple<Args...>& like,
                      const series<ir::result_type>& captured, const Value& value, location where) {
@@ -120,7 +120,7 @@ ir::graph pull_graph(Forward& forward, Backward& backward, const std::tuple<Args
   if constexpr (two) {
     auto both = std::apply([&](Args&... x) { return detail::invoke(where, forward, Args(x)...); }, in.operands);
     auto kept = settle_tree(std::get<1>(both));
-    const std::size_t effects = in.tracer->graph.effects.size();  // those of the function, which has done them
+    const std::size_t effects = in.tracer->graph.effects.size();  // effects of the function, which were done already
     constexpr bool takes = told_to_take<Backward&, decltype(kept), Value>();
     static_assert(takes, "[custom_vjp] backward takes what forward kept, then the cotangent of the result");
     if constexpr (takes) {
@@ -157,7 +157,7 @@ ir::graph pull_graph(Forward& forward, Backward& backward, const std::tuple<Args
   return rule_graph(*in.tracer, "custom_vjp", "its forward or backward", where);
 }
 
-/// rule(arguments…, tangents…) gives the value and its tangent.
+/// The graph of rule(arguments…, tangents…), which gives the value and its tangent.
 template <class Rule, class Value, class... Args>
 ir::graph push_graph(Rule& rule, const std::tuple<Args...>& like, const series<ir::result_type>& captured,
                      const Value& value, location where) {
@@ -192,14 +192,14 @@ ir::graph push_graph(Rule& rule, const std::tuple<Args...>& like, const series<i
       along);
 }
 
-/// What a function captured: dtypes and extents.
+/// The dtypes and extents of a function's captures.
 inline series<ir::result_type> captured_types(const engine::tracer& inner) {
   series<ir::result_type> out;
   for (const auto id : inner.imported) out.push_back({inner.outer->graph[id].type, inner.outer->graph[id].extents});
   return out;
 }
 
-/// What a rule is traced for.
+/// The facts that a rule is traced for.
 template <class Value, class... Args>
 struct rule_facts {
   std::tuple<Args...> like;
@@ -208,7 +208,7 @@ struct rule_facts {
   location where;
 };
 
-/// An argument of a function with rules, which are traced elsewhere: numbers of a call are their values.
+/// An argument of a function with rules. Rules are traced elsewhere, so numbers of a call become their values.
 template <class T>
 auto by_value(T&& x) {
   using type = std::remove_cvref_t<T>;
@@ -253,7 +253,7 @@ class ruled_function {
       auto r = std::make_shared<ir::foreign>();
       r->name = backwards ? "custom_vjp" : "custom_jvp";
       r->identity = ir::new_identity();
-      // Functions of the user are called as such, not as const ones.
+      // The user's functions are called as non-const.
       const rule_facts<value_type, Args...> facts{{shaped(args)...}, captured_types(inner), shaped(value), where_};
       if constexpr (backwards)
         r->pull = [forward = first_, backward = second_, facts] {
@@ -279,19 +279,20 @@ class ruled_function {
 
 }  // namespace detail
 
-/// f with a backward pass of its own: `custom_vjp(f, forward, backward)` computes what f does. Where it is differentiated,
-/// forward(arguments…) gives (value, residuals), trees both, and backward(residuals, cotangent of the value) the cotangent of the argument
-/// that has floating tensors, or a tuple of those of each that has. The value is f's; forward is asked for the residuals, and what
-/// it has in common with f is computed once. A tangent follows from backward where that is linear in the cotangent, else
-/// jvp is a user_error, and so is a derivative by what f captures. Kernels fuse through f, forward and backward.
+/// f with its own backward pass: `custom_vjp(f, forward, backward)` computes the values of f. To differentiate it,
+/// forward(arguments…) gives the trees (value, residuals). backward(residuals, cotangent of the value) gives the cotangent of
+/// the argument with floating tensors; if several have them, a tuple of cotangents. The value is f's; forward supplies the
+/// residuals, and computations shared with f are done once. A tangent follows from backward if that is linear in the cotangent;
+/// otherwise jvp is a user_error. A derivative with respect to captures of f is a user_error, too. Kernels fuse through f,
+/// forward and backward.
 template <class F, class Forward, class Backward>
 auto custom_vjp(F f, Forward forward, Backward backward, location where = location::current()) {
   return detail::ruled_function<F, Forward, Backward>(std::move(f), std::move(forward), std::move(backward), where);
 }
 
-/// f with a tangent of its own: rule(arguments…, tangents…) gives (value, tangent of the value), where there is a tangent for each
-/// argument that has floating tensors. Cotangents follow from it where it is linear in the tangents, else grad is a
-/// user_error, and so is a derivative by what f captures.
+/// f with its own tangent: rule(arguments…, tangents…) gives (value, tangent of the value). Each argument with floating
+/// tensors has a tangent. Cotangents follow from the rule if it is linear in the tangents; otherwise grad is a user_error.
+/// A derivative with respect to captures of f is a user_error, too.
 template <class F, class Rule>
 auto custom_jvp(F f, Rule rule, location where = location::current()) {
   return detail::ruled_function<F, Rule, detail::nothing_t>(std::move(f), std::move(rule), {}, where);
@@ -299,7 +300,7 @@ auto custom_jvp(F f, Rule rule, location where = location::current()) {
 
 }  // namespace sinter
 
-// Header-only: whoever sees the declarations has the definitions as well.
+// Header-only builds include the definitions with the declarations.
 #if !defined(SINTER_COMPILED)
 #include "sample_rules.hpp"
 #endif

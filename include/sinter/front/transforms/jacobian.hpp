@@ -87,10 +87,10 @@ class jacobian_function {
 
 }  // namespace detail
 
-/// The function that returns all derivatives of f's result, a tensor, by its argument, one too: `jacobian(f)(x)` has the axes of f(x),
-/// then those of x. `Index` names the argument, the first unless told. All columns, or rows, are computed together, as vmap does: jacfwd
-/// by forward mode, a tangent for each element of x; jacrev by reverse mode, a cotangent for each of f(x);
-/// jacobian by the one that takes fewer. See grad for what varies.
+/// The function that returns all derivatives of f's result by its argument, both tensors: `jacobian(f)(x)` has the axes of
+/// f(x), then those of x. `Index` names the argument, the first by default. All columns or rows are computed together, as in
+/// vmap. jacfwd uses forward mode, with a tangent for each element of x. jacrev uses reverse mode, with a cotangent for each
+/// element of f(x). jacobian uses the mode with fewer of them. See grad for the arguments that vary.
 // clang-format off
 template <int... Index, class F>
 auto jacobian(F&& f, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }
@@ -98,7 +98,7 @@ auto jacobian(F&& f, location where = location::current()) {  // of a function t
   return detail::jacobian_function<detail::jacobian_way::shorter, detail::varying<Index...>, std::decay_t<F>>(
       std::forward<F>(f), where);
 }
-/// jacobian by tangents, one for each element of x: for results that are longer than x.
+/// jacobian in forward mode, with a tangent for each element of x: for results that are longer than x.
 // clang-format off
 template <int... Index, class F>
 auto jacfwd(F&& f, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }
@@ -106,7 +106,7 @@ auto jacfwd(F&& f, location where = location::current()) {  // of a function tem
   return detail::jacobian_function<detail::jacobian_way::forward, detail::varying<Index...>, std::decay_t<F>>(
       std::forward<F>(f), where);
 }
-/// jacobian by cotangents, one for each element of f(x): for results that are shorter than x.
+/// jacobian in reverse mode, with a cotangent for each element of f(x): for results that are shorter than x.
 // clang-format off
 template <int... Index, class F>
 auto jacrev(F&& f, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }
@@ -115,8 +115,8 @@ auto jacrev(F&& f, location where = location::current()) {  // of a function tem
       std::forward<F>(f), where);
 }
 
-/// All second derivatives of an f that returns a rank-0 tensor: `hessian(f)(x)` has the axes of x twice. It is jacfwd(grad(f)); the
-/// product with a vector alone is hvp(f)(x, v).
+/// All second derivatives of an f that returns a rank-0 tensor: `hessian(f)(x)` has the axes of x twice. It is
+/// jacfwd(grad(f)). For the product with one vector write hvp(f)(x, v).
 // clang-format off
 template <int... Index, class F>
 auto hessian(F&& f, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }

@@ -11,7 +11,7 @@ namespace sinter {
 
 namespace detail {
 
-/// The types of a call's arguments, then of its tangents, of which there is one for each of Indexes.
+/// Splits the types of a call into arguments and tangents; each of Indexes has a tangent.
 template <class Indexes, class... All>
 class with_tangents {
   template <std::size_t... I, std::size_t... J, class... T>
@@ -34,14 +34,14 @@ constexpr std::size_t index_at(std::integer_sequence<int, Index...>, std::size_t
   return static_cast<std::size_t>(all[k]);
 }
 
-/// What a function gives has floating tensors.
+/// Whether a function's result has floating tensors.
 template <class R>
 constexpr bool gives_floats() {
-  if constexpr (std::is_void_v<R>) return true;  // told apart
+  if constexpr (std::is_void_v<R>) return true;  // reported separately
   else return any_differentiable<settled<R>>();
 }
 
-/// What is differentiated of a function's result: with has_aux the first of two.
+/// The differentiated part of a function's result; with has_aux, the first of two.
 template <bool Aux, class R>
 constexpr const auto& value_of(const R& result) {
   if constexpr (Aux) return std::get<0>(result);
@@ -72,7 +72,7 @@ class pushed_forward {
   }
 
  public:
-  /// Of arguments, then tangents.
+  /// The fault of arguments followed by tangents.
   template <class... All>
   static constexpr transform_fault fault_of = [] {
     using parts = with_tangents<Indexes, All...>;
@@ -190,11 +190,12 @@ class curved {
 
 }  // namespace detail
 
-/// The function that returns f's value and its tangent: `auto [y, dy] = jvp(f)(x, v)` is f(x) and the derivative of f at x along v,
-/// in one pass. `Index` names the arguments that vary, the first unless told; a call gives all arguments of f, then a tangent for each
-/// of these: jvp<0, 2>(f)(x, n, z, dx, dz). A tangent is a tree like its argument, with tensors of the same shapes; what stands
-/// where the argument has integers is not read. dy is a tree like f's result, with zeros for integer tensors. Of while_loop there is
-/// a derivative in forward mode only. user_error for a tangent of another shape. See grad for what varies.
+/// The function that returns f's value and its tangent, in one pass. `auto [y, dy] = jvp(f)(x, v)` is f(x) and the derivative
+/// of f at x along v. `Index` names the arguments that vary, the first by default. A call gives all arguments of f, then a
+/// tangent for each varying argument: jvp<0, 2>(f)(x, n, z, dx, dz). A tangent is a tree like its argument, with tensors of
+/// the same shapes; entries at the places of integers are not read. dy is a tree like f's result, with zeros for integer
+/// tensors. while_loop is differentiable in forward mode only. user_error for a tangent of another shape. See grad for the
+/// arguments that vary.
 // clang-format off
 template <int... Index, class F>
 auto jvp(F&& f, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }
@@ -202,14 +203,14 @@ auto jvp(F&& f, location where = location::current()) {  // of a function templa
   return detail::pushed_forward<detail::varying<Index...>, std::decay_t<F>>(std::forward<F>(f), where);
 }
 
-/// As above for an f that returns (value, more); gives (value, tangent, more).
+/// As above for an f that returns (value, more); returns (value, tangent, more).
 template <int... Index, class F>
 auto jvp(F&& f, has_aux_t, location where = location::current()) {
   return detail::pushed_forward<detail::varying<Index...>, std::decay_t<F>, true>(std::forward<F>(f), where);
 }
 
-/// The product of a vector and the second derivatives of f, which returns a rank-0 tensor: `hvp(f)(x, v)` is a tree like x. It is
-/// jvp(grad(f)), and takes a few times the time of grad(f).
+/// The product of a vector and the second derivatives of f, which returns a rank-0 tensor. `hvp(f)(x, v)` is a tree like x. It
+/// is jvp(grad(f)), and takes a few times as long as grad(f).
 // clang-format off
 template <int... Index, class F>
 auto hvp(F&& f, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }

@@ -1,4 +1,5 @@
-// front/transforms/linear_rules.hpp: what pullbacks and linear functions hold, and how they enter a trace; compiled once.
+// front/transforms/linear_rules.hpp: the residuals of pullbacks and linear functions, and how they enter a trace; compiled
+// once.
 #pragma once
 
 #include "vjp.hpp"

@@ -1,4 +1,4 @@
-// front/transforms/ravel.hpp: the floating tensors of a tree as one vector, and back.
+// front/transforms/ravel.hpp: the floating tensors of a tree as one vector, and the way back.
 #pragma once
 
 #include <memory>
@@ -35,7 +35,7 @@ auto first_floating(type_list<Leaf...>) {
   return std::tuple_element_t<0, all>{};
 }
 
-/// The tree of a vector.
+/// The function from a vector to the tree.
 template <class Tree, class T>
 class unraveled {
  public:
@@ -79,9 +79,9 @@ class unraveled {
 
 }  // namespace detail
 
-/// (vector, unravel): `auto [v, back] = ravel(p)`; v has the elements of p's floating tensors one after the other, which have one
-/// dtype, and back(w) is p with the elements of w. Integers, flags and text stay as they are in p. user_error where w has another
-/// number of elements.
+/// (vector, unravel), as in `auto [v, back] = ravel(p)`. v holds the elements of p's floating tensors one after another; these
+/// tensors have one dtype. back(w) is p with the elements of w. Integers, flags and text stay as in p. user_error if w has
+/// another number of elements.
 template <class P>
 auto ravel(const P& p, location where = location::current()) {
   auto tree = detail::settle_tree(p);

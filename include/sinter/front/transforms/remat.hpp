@@ -1,4 +1,4 @@
-// front/transforms/remat.hpp: functions whose intermediates are computed anew in the backward pass: remat.
+// front/transforms/remat.hpp: remat: functions whose intermediates are recomputed in the backward pass.
 #pragma once
 
 #include <memory>
@@ -53,14 +53,14 @@ struct function_within<recomputed_function<ir::recompute::all_but_products, F>> 
 
 }  // namespace detail
 
-/// f, of which a backward pass keeps the arguments and nothing that f made of them: it computes that anew, once the
-/// cotangents of f's results are known. Memory for time: of a stack of layers each of which is remat(layer), the layers' inputs are
-/// kept, and the intermediates of one layer at a time. Values and derivatives are f's. Without a derivative it is f itself.
+/// f with less memory and more time: the backward pass keeps only the arguments. It recomputes the intermediates of f once
+/// the cotangents of f's results are known. A stack of layers, each remat(layer), keeps the layers' inputs, and the
+/// intermediates of one layer at a time. Values and derivatives are f's. Without a derivative it is f itself.
 template <class F>
 auto remat(F f, location where = location::current()) {
   return detail::recomputed_function<ir::recompute::all, F>(std::move(f), where);
 }
-/// As above, but for the results of matrix products in f, which are kept.
+/// As above, but the results of matrix products in f are kept.
 template <class F>
 auto remat(F f, save_products_t, location where = location::current()) {
   return detail::recomputed_function<ir::recompute::all_but_products, F>(std::move(f), where);

@@ -1,8 +1,8 @@
-// front/transforms/sample_rules.hpp: numbers of distributions by rejection, with derivatives, and of tails; compiled once.
+// front/transforms/sample_rules.hpp: samples of distributions by rejection, with derivatives, and of tails; compiled once.
 //
-// f64 throughout, of operations that IEEE 754 rounds exactly, logarithms and powers of such too: all backends have the same bits.
-// An element has a number of attempts, and takes the first that is accepted: gamma_root and poisson_count of the vocabulary. Word w of
-// attempt a of element i is that of the counter i + (4a + w) 2^48.
+// All arithmetic is f64, in operations that IEEE 754 rounds exactly; logarithms and powers are built of them. So all backends
+// give the same bits. Each element makes a number of attempts, and takes the first accepted attempt: see gamma_root and
+// poisson_count of the vocabulary. Word w of attempt a of element i is the word of the counter i + (4a + w) 2^48.
 #pragma once
 
 #include <cmath>
@@ -15,7 +15,7 @@ namespace sinter::detail {
 
 using drawn_numbers = tensor<double, 1>;
 
-/// The elements of a key that n numbers are drawn of. `first`: where a distribution's words begin.
+/// The elements of a key from which n numbers are drawn. `first` is the start of a distribution's words.
 struct drawn_elements {
   tensor<std::uint64_t, 0> state;
   dim n;
@@ -31,7 +31,7 @@ struct drawn_elements {
   }
 };
 
-/// -ln u of the number u in (0, 1] that a word makes.
+/// -ln u, for the number u in (0, 1] of a word.
 template <class Words>
 auto minus_log_of(const Words& words, location at) {
   const auto fixed = cast<double>(cast<std::int64_t>(gauss(words, 0, at), at), at);
@@ -39,7 +39,7 @@ auto minus_log_of(const Words& words, location at) {
   return evaluate(mul(mul(s, s, at), 0.5, at), at);
 }
 
-/// exp x of numbers up to 0.
+/// exp x, for x <= 0.
 inline drawn_numbers exact_exp(const drawn_numbers& x, location at) {
   const drawn_numbers y = maximum(x, -1100.0, at);
   const drawn_numbers k = floor(add(mul(y, 1.4426950408889634, at), 0.5, at), at);
@@ -57,12 +57,12 @@ inline drawn_numbers exact_exp(const drawn_numbers& x, location at) {
   return mul(mul(p, power(half), at), power(sub(k, half, at)), at);
 }
 
-/// Gamma numbers as `size` · exp(`power`), of which the power is 0 from shape 1 on.
+/// Gamma numbers as `size` · exp(`power`); the power is 0 for shapes of at least 1.
 struct gamma_numbers {
   drawn_numbers size, power;
 };
 
-/// The same of one element: most have no power, whose logarithm costs as much as the rest.
+/// A gamma number of one element. Most have no power, whose logarithm costs as much as the rest.
 inline void draw_gamma(std::uint64_t key, std::uint64_t element, double shape, double& size, double& power) {
   const double t = std::bit_cast<double>(vocabulary::gamma_root(key, element, std::bit_cast<std::uint64_t>(shape)));
   const double a = vocabulary::maximum(shape, 1e-300), d = (a < 1 ? a + 1 : a) - 1.0 / 3;
@@ -84,7 +84,7 @@ inline gamma_numbers draw_gammas_here(const drawn_elements& e, const drawn_numbe
   return {typed<double, dims{dyn}>(size, at), typed<double, dims{dyn}>(power, at)};
 }
 
-/// d t³ of the accepted t of gamma_root. One of a smaller shape than 1 is one of shape + 1 times u^(1 / shape).
+/// d t³ for the accepted t of gamma_root. A number of shape below 1 is a number of shape + 1 times u^(1 / shape).
 inline gamma_numbers draw_gammas(const drawn_elements& e, const drawn_numbers& shape, location at) {
   const handle h = untyped(shape, at);
   if (!tracing() && !on_gpu("gamma", {&h}, at)) return draw_gammas_here(e, shape, at);
@@ -102,18 +102,18 @@ inline drawn_elements elements_of(const tensor<std::uint64_t, 0>& state, const d
   return {state, extents_of(x, at)[0], first, same_device(x, at).given.value_or(device()), at};
 }
 
-/// x where the parameter is a number above 0, else NaN.
+/// x where the parameter is positive and finite, else NaN.
 template <class X, class P>
 auto where_valid(const P& parameter, const X& x, location at) {
   constexpr double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   return where(bit_and(gt(parameter, 0, at), lt(parameter, inf, at), at), x, nan, at);
 }
 
-// Implicit reparameterisation (Figurnov, Mohamed and Mnih, 2018): of a number x whose distribution function F keeps its value, dx/da is
-// -(∂F/∂a) / p(x). With ln t - E ln t in place of the logarithm's derivative that is an integral over t on either side of x,
-// x · ∫ exp(E(s)) · (c + …) ds of the logarithm's distance s from x. It is differentiated as written.
+// Implicit reparameterisation (Figurnov, Mohamed and Mnih, 2018). If the distribution function F of a number x keeps its value,
+// dx/da is -(∂F/∂a) / p(x). With ln t - E ln t in place of the logarithm's derivative, it is an integral over t on either
+// side of x: x · ∫ exp(E(s)) · (c + …) ds over the logarithmic distance s from x. It is differentiated as written.
 
-/// ∫ f(s) ds over s > 0, of each number: s = scale · exp(q - e^-q) at 96 places q, which is good to 1e-9. f is given (n, 96) places.
+/// ∫ f(s) ds over s > 0 for each number, accurate to 1e-9: s = scale · exp(q - e^-q) at 96 places q. f takes (n, 96) places.
 template <class F>
 drawn_numbers half_line_integral(const drawn_numbers& scale, F f, location at) {
   constexpr std::int64_t places = 96;
@@ -126,7 +126,7 @@ drawn_numbers half_line_integral(const drawn_numbers& scale, F f, location at) {
   return mul(sum(mul(f(at_places), expand_dims<0>(weight), at), axis<-1>, at), scale, at);
 }
 
-/// ln z less digamma(z), of large z by its series.
+/// ln z - digamma(z); for large z by its series.
 inline drawn_numbers log_less_digamma(const drawn_numbers& z, location at) {
   const drawn_numbers r = div(1, z, at), square = mul(r, r, at);
   const drawn_numbers series = mul(r, add(mul(sub(1.0 / 12, mul(square, 1.0 / 120, at), at), r, at), 0.5, at), at);
@@ -154,7 +154,7 @@ inline drawn_numbers gamma_slope(const drawn_numbers& a, const drawn_numbers& dr
   return where(none, 0, where(above, integral, neg(integral, at), at), at);
 }
 
-/// dx/da / (x · (1 - x)) of a beta number x of a and b; 0 where x is rounded to 0 or 1.
+/// dx/da / (x · (1 - x)) of a beta number x of a and b; 0 where x was rounded to 0 or 1.
 inline drawn_numbers beta_slope(const drawn_numbers& a, const drawn_numbers& b, const drawn_numbers& drawn,
                                 location at) {
   const tensor<bool, 1> none = bit_or(le(drawn, 0, at), ge(drawn, 1, at), at);
@@ -213,7 +213,7 @@ SINTER_API drawn_numbers drawn_beta(const tensor<std::uint64_t, 0>& state, const
       at)(state, a, b);
 }
 
-/// Rows of numbers that are each divided by the sum of their row.
+/// Rows of gamma numbers, each divided by the sum of its row.
 inline tensor<double, 2> draw_dirichlet(const tensor<std::uint64_t, 0>& state, const tensor<double, 2>& shape,
                                         location at) {
   const auto extents = to_dims(extents_of(shape, at));
@@ -226,7 +226,7 @@ inline tensor<double, 2> draw_dirichlet(const tensor<std::uint64_t, 0>& state, c
   const tensor<double, 2> less = sub(power, max(power, axis<-1>, keepdims, at), at);
   const tensor<double, 2> size = mul(rows(g.size), rows(exact_exp(flatten(less, at), at)), at);
   const tensor<double, 2> part = div(size, max(size, axis<-1>, keepdims, at), at);
-  // The sum of whole multiples of 2^-30 and of 2^-60 is the same in any order.
+  // The sum of integer multiples of 2^-30 and of 2^-60 is the same in any order.
   const tensor<double, 2> scaled = mul(part, 0x1p30, at);
   const tensor<double, 2> whole = floor(scaled, at);
   const auto total = [&](const auto& x) {
@@ -239,7 +239,8 @@ inline tensor<double, 2> draw_dirichlet(const tensor<std::uint64_t, 0>& state, c
   return where(valid, div(part, total_of, at), std::numeric_limits<double>::quiet_NaN(), at);
 }
 
-/// A number of a row is a beta number of its parameter and the sum of the others', which divide the rest in shares that do not depend on it.
+/// A number of a row is a beta number of its parameter and the sum of the others'. The others share the rest independently of
+/// it.
 SINTER_API tensor<double, 2> drawn_dirichlet(const tensor<std::uint64_t, 0>& state, const tensor<double, 2>& shape,
                                              location at) {
   using state_t = tensor<std::uint64_t, 0>;
@@ -262,7 +263,7 @@ SINTER_API drawn_numbers drawn_poisson(const tensor<std::uint64_t, 0>& state, co
   return sinter::bit_cast<double>(poisson_count(state, e.counter(), sinter::bit_cast<std::uint64_t>(rate, at), at), at);
 }
 
-/// ln x of numbers above 0.
+/// ln x, for x > 0.
 inline drawn_numbers exact_log(const drawn_numbers& x, location at) {
   constexpr std::int64_t fraction = (std::int64_t{1} << 52) - 1;
   const tensor<std::int64_t, 1> bits = sinter::bit_cast<std::int64_t>(x, at);
@@ -272,8 +273,8 @@ inline drawn_numbers exact_log(const drawn_numbers& x, location at) {
   return sub(mul(exponent, 0.69314718055994531, at), minus_log_of(words, at), at);
 }
 
-/// Mills's ratio of the normal distribution, (1 - Φ(x)) / φ(x), for x >= 0: (x + 4) times it as a polynomial of (x - 4) / (x + 4), the last
-/// coefficient first, of Chebyshev's interpolation in 60 points. Good to 6e-16.
+/// Mills's ratio of the normal distribution, (1 - Φ(x)) / φ(x), for x >= 0, accurate to 6e-16. The terms give (x + 4) times the
+/// ratio as a polynomial of (x - 4) / (x + 4), last coefficient first, by Chebyshev interpolation in 60 points.
 inline constexpr double mills_terms[] = {
     8.53083886026053e-10,   -3.0073979672398766e-10, -9.35134044482434e-09,   -1.4722998923746307e-09,
     5.3711037651589576e-08, 4.473060051450323e-08,   -2.1774195022039326e-07, -4.00493929251171e-07,
@@ -298,10 +299,10 @@ inline drawn_numbers mills(const drawn_numbers& x, location at) {
   return div(next(next(next(p, 22), 23), 24), add(x, 4, at), at);
 }
 
-/// The chance that a normal number above low is below high too.
+/// The probability that a normal number above low is also below high.
 inline double chance_below(double low, double high) {
   if (high - low < 0.01) {
-    // The integral of the hazard, 1 / mills, by Gauss's three points: of the logarithms little would be left.
+    // Gauss's three points integrate the hazard, 1 / mills; a difference of logarithms would cancel.
     const double middle = low + (high - low) / 2, far = (high - low) * 0.3872983346207417;
     return -std::expm1(-(high - low) * (5 / mills(middle - far) + 8 / mills(middle) + 5 / mills(middle + far)) / 18);
   }
@@ -309,8 +310,8 @@ inline double chance_below(double low, double high) {
   return 1 - mills(high) / mills(low) * std::exp(-(high - low) * (high / 2 + low / 2));
 }
 
-/// x = low + t with 1 - Φ(x) = v (1 - Φ(low)), v in (0, 1]: that is low·t + t²/2 - ln(mills(x) / mills(low)) = -ln v. From t without the
-/// last term two steps of fourth order, as dx is mills(x) times the step of the logarithm.
+/// x = low + t with 1 - Φ(x) = v (1 - Φ(low)), v in (0, 1]. Equivalently, low·t + t²/2 - ln(mills(x) / mills(low)) = -ln v.
+/// The start is t without the last term. Two steps of fourth order follow, since dx is mills(x) times the logarithm's step.
 SINTER_API drawn_numbers drawn_tail(const tensor<std::uint64_t, 0>& state, dim n, device on, double low, double high,
                                     location at) {
   const drawn_elements e{state, n, 0, on, at};

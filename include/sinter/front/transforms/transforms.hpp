@@ -1,4 +1,4 @@
-// front/transforms/transforms.hpp: functions made of functions: grad and value_and_grad.
+// front/transforms/transforms.hpp: functions that transform functions: grad and value_and_grad.
 #pragma once
 
 #include <tuple>
@@ -75,7 +75,7 @@ class differentiated {
     return results(call.run(f_), gradients, *call.tracer());
   }
 
-  /// What the caller gets: the function's result and the gradients of it.
+  /// The caller's results: the function's result and its gradients.
   template <class Result, class Gradients>
   auto results(const Result& result, const Gradients& gradients, engine::tracer& tracer) const {
     if constexpr (Aux) {
@@ -103,19 +103,20 @@ inline constexpr bool has_own_faults<differentiated<Indexes, Value, Aux, F>> = t
 
 }  // namespace detail
 
-/// The function that returns f's result and its gradient: `auto [l, g] = value_and_grad(loss)(params, x, y)`.
-/// `Index` is the argument to differentiate with respect to, the first unless told; the gradient is a tree of that argument's
-/// type. Of several, value_and_grad<0, 2>(f), it is a tuple of such trees. Integer and bool tensors in it give zeros, numbers and
-/// flags are passed on; a C++ number that is differentiated by is a tensor of rank 0, of the dtype that f has there: grad(f)(2.0). Only the argument varies: tensors that f
-/// captures are constants. f must return a rank-0 floating tensor. Inside compile() it becomes part of the graph;
-/// outside it is traced and run at each call, with kernels kept by structure; an index out of range is a user_error then.
+/// The function that returns f's result and its gradient: `auto [l, g] = value_and_grad(loss)(params, x, y)`. `Index` is the
+/// argument to differentiate by, the first by default. The gradient is a tree of that argument's type; for several, as in
+/// value_and_grad<0, 2>(f), a tuple of such trees. Integer and bool tensors in it become zeros; numbers and flags are passed
+/// on. A C++ number as the differentiated argument is a tensor of rank 0 with the dtype of f's parameter: grad(f)(2.0).
+/// Tensors that f captures are constants. f must return a rank-0 floating tensor. Inside compile() the gradient becomes part
+/// of the graph. Outside, each call traces and runs it, with kernels kept by structure. An index out of range is then a
+/// user_error.
 // clang-format off
 template <int... Index, class F>
 auto value_and_grad(F&& f, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }
   // clang-format on
   return detail::differentiated<detail::varying<Index...>, true, false, std::decay_t<F>>(std::forward<F>(f), where);
 }
-/// As above for an f that returns (value, more), as a pair or tuple; gives ((value, more), gradient).
+/// As above for an f that returns (value, more), as a pair or tuple; returns ((value, more), gradient).
 template <int... Index, class F>
 auto value_and_grad(F&& f, has_aux_t, location where = location::current()) {
   return detail::differentiated<detail::varying<Index...>, true, true, std::decay_t<F>>(std::forward<F>(f), where);
@@ -128,7 +129,7 @@ auto grad(F&& f, location where = location::current()) {  // of a function templ
   // clang-format on
   return detail::differentiated<detail::varying<Index...>, false, false, std::decay_t<F>>(std::forward<F>(f), where);
 }
-/// As above for an f that returns (value, more); gives (gradient, more).
+/// As above for an f that returns (value, more); returns (gradient, more).
 template <int... Index, class F>
 auto grad(F&& f, has_aux_t, location where = location::current()) {
   return detail::differentiated<detail::varying<Index...>, false, true, std::decay_t<F>>(std::forward<F>(f), where);

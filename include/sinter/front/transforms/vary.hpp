@@ -1,4 +1,4 @@
-// front/transforms/vary.hpp: what the derivatives have in common: arguments that vary, and trees of tangents.
+// front/transforms/vary.hpp: the common part of derivatives: arguments that vary, and trees of tangents.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ template <class T>
 inline constexpr bool differentiable = false;
 template <class T, dims Shape>
 inline constexpr bool differentiable<tensor<T, Shape>> = is_float(dtype_of<T>);
-/// Where its dtype is floating, which is known at run time.
+/// A dynamic_tensor is differentiable if its run-time dtype is floating.
 template <>
 inline constexpr bool differentiable<dynamic_tensor> = true;
 
@@ -39,7 +39,7 @@ constexpr bool any_differentiable() {
   else return any_differentiable(children_of<T>{});
 }
 
-/// The numbers of the arguments that vary: the first one's, unless told.
+/// The indexes of the arguments that vary, by default the first's.
 template <int... Index>
 using varying =
     std::conditional_t<sizeof...(Index) == 0, std::integer_sequence<int, 0>, std::integer_sequence<int, Index...>>;
@@ -48,7 +48,7 @@ template <int... Index>
 constexpr bool varies(std::integer_sequence<int, Index...>, std::size_t argument) {
   return (... || (static_cast<std::size_t>(Index) == argument));
 }
-/// Whether there are such arguments, each named once.
+/// Whether all these arguments exist, and each is named once.
 template <int... Index>
 constexpr bool exist(std::integer_sequence<int, Index...>, int arguments) {
   constexpr int all[] = {Index...};
@@ -60,7 +60,7 @@ constexpr bool exist(std::integer_sequence<int, Index...>, int arguments) {
   return true;
 }
 
-/// An argument as the function takes it: a number stays one, unless it varies; then it is a tensor of rank 0.
+/// An argument as the function takes it. A number stays a number, unless it varies; then it is a tensor of rank 0.
 template <bool Varies, class T>
 auto passed(T&& x) {
   using value = std::remove_cvref_t<T>;
@@ -68,7 +68,7 @@ auto passed(T&& x) {
   else if constexpr (!Varies && is_number<value>) return value(x);
   else return settle_tree(std::forward<T>(x));
 }
-/// Which dtypes the numbers among a call's arguments that vary have in F.
+/// The dtypes in F of the varying numbers among a call's arguments.
 template <class Indexes, class F, class... Args>
 class numbers_in {
   using inner = typename function_within<F>::type;
@@ -80,7 +80,7 @@ class numbers_in {
   static constexpr bool is_one = varies(Indexes{}, I) &&
                                  (is_floating_scalar<given<I>> || is_number<given<I>> || is_whole<given<I>>);
 
-  /// Whether F has this as argument At.
+  /// Whether F takes T as argument At.
   template <class T, std::size_t At, std::size_t... I>
   static constexpr bool takes(std::index_sequence<I...>) {
     return is_viable<inner,
@@ -90,7 +90,7 @@ class numbers_in {
   static constexpr bool takes() {
     return takes<T, At>(std::index_sequence_for<Args...>{});
   }
-  /// Whether F has it as a tensor of the number's own dtype, or as no tensor at all.
+  /// Whether F takes argument At as a tensor of the number's own dtype, or not as a tensor.
   template <std::size_t At>
   static constexpr bool as_it_is() {
     using x = given<At>;
@@ -106,7 +106,7 @@ class numbers_in {
   }
 
  public:
-  /// The dtype of argument At, where it is another than the number's own; else void.
+  /// The dtype of argument At, if it differs from the number's own; else void.
   template <std::size_t At>
   static constexpr auto other() {
     if constexpr (!is_one<At>) return std::type_identity<void>{};
@@ -118,7 +118,7 @@ class numbers_in {
 template <class Indexes, class F, std::size_t At, class... Args>
 using other_dtype_t = typename decltype(numbers_in<Indexes, F, Args...>::template other<At>())::type;
 
-/// Whether some number varies that F has as a tensor of another dtype.
+/// Whether F takes some varying number as a tensor of another dtype.
 template <class Indexes, class F, class... Args>
 constexpr bool takes_other_numbers() {
   return []<std::size_t... I>(std::index_sequence<I...>) {
@@ -126,14 +126,14 @@ constexpr bool takes_other_numbers() {
   }
   (std::index_sequence_for<Args...>{});
 }
-/// A number as a tensor of dtype E; what is of void stays.
+/// A number as a tensor of dtype E; unchanged if E is void.
 template <class E, class T>
 decltype(auto) as_other_dtype(T&& x, location at) {
   if constexpr (std::is_void_v<E>) return static_cast<T&&>(x);
   else if constexpr (is_number<std::remove_cvref_t<T>>) return evaluate(sinter::cast<E>(x, at), at);
   else return tensor<E, dims{}>(static_cast<E>(static_cast<double>(x)));
 }
-/// use(arguments...), such numbers as tensors of those dtypes.
+/// use(arguments...), with such numbers as tensors of those dtypes.
 template <class Indexes, class F, class Use, class... Args>
 decltype(auto) with_other_numbers(location at, const Use& use, Args&&... args) {
   return [&]<std::size_t... I>(std::index_sequence<I...>)->decltype(auto) {
@@ -149,11 +149,11 @@ struct passed_types<Indexes, std::index_sequence<I...>, Args...> {
   using type = type_list<decltype(passed<varies(Indexes{}, I)>(std::declval<Args>()))...>;
 };
 
-/// Whether F is a derivative's function, whose `fault_of` tells what is wrong with a call.
+/// Whether F is a derivative's function, whose `fault_of` finds the fault of a call.
 template <class F>
 inline constexpr bool has_own_faults = false;
 
-/// What there is to say of a call of F before it is compiled.
+/// The checks of a call of F before it is compiled.
 template <class Indexes, class F, class... Args>
 class transformed {
   template <class... T>
@@ -210,7 +210,7 @@ class transformed {
   static constexpr bool taken = taken_if_asked();
   static constexpr bool returns = gives_if_asked();
   static constexpr bool compiles = taken && returns;
-  /// What F returns, where it compiles.
+  /// The result type of F, if F compiles.
   template <class... T>
   static auto result_of(type_list<T...>) -> std::type_identity<std::remove_cvref_t<std::invoke_result_t<F&, T...>>>;
   static auto result() {
@@ -225,14 +225,14 @@ class transformed {
                                                               : transform_fault::none;
 };
 
-/// What is wrong with a call of a derivative's function: nothing where its numbers are taken as tensors of another dtype.
+/// The fault of a call of a derivative's function; none if it takes its numbers as tensors of another dtype.
 template <class Indexes, class F, class... Args>
 constexpr transform_fault fault_of_call() {
   if constexpr (takes_other_numbers<Indexes, F, Args...>()) return transform_fault::none;
   else if constexpr (transformed<Indexes, F, Args...>::fault != transform_fault::none)
     return transformed<Indexes, F, Args...>::fault;
   else if constexpr (has_own_faults<F>) {
-    // A number that varies is told of as the caller wrote it.
+    // A varying number is reported as the caller wrote it.
     constexpr transform_fault passed_on = []<class... T>(type_list<T...>) {
       return F::template fault_of<T...>;
     }(typename passed_types<Indexes, std::index_sequence_for<Args...>, Args...>::type{});
@@ -243,7 +243,7 @@ constexpr transform_fault fault_of_call() {
   }
 }
 
-// The right calls of a derivative's function, as members: `checked` computes them.
+// The right calls of a derivative's function, as members; `checked` computes them.
 #define SINTER_RIGHT_TRANSFORMS                                                                \
   template <class... Args>                                                                     \
   auto operator()(Args&&... args) const {                                                      \
@@ -256,7 +256,7 @@ constexpr transform_fault fault_of_call() {
     return with_other_numbers<Indexes, F>(where_, *this, std::forward<Args>(args)...);         \
   }
 
-// Its wrong calls. Loss and pair are faults of a gradient that is differentiated, too.
+// The wrong calls. Loss and pair are also faults of a gradient that is differentiated.
 #define SINTER_WRONG_TRANSFORMS(NAME, WHERE, RESULT)                                                                \
   SINTER_WRONG_TRANSFORM(NAME, WHERE, index, "the function has no such argument, or one is named twice")            \
   operator()(Args&&...) const { return {}; }                                                                        \
@@ -276,15 +276,15 @@ constexpr transform_fault fault_of_call() {
   SINTER_WRONG_TRANSFORM(NAME, WHERE, pair, "with has_aux the function must return two results: (value, more)")     \
   operator()(Args&&...) const { return {}; }
 
-/// Calls under a trace. Marks make the leaves of arguments that vary distinct from everything else in the graph: what the function
-/// captured is constant to this derivative, also when it is the same tensor.
+/// Calls under a trace. Marks make the leaves of varying arguments distinct from all other nodes of the graph. So captures of
+/// the function are constant to this derivative, even if they are the same tensors.
 template <class Indexes, class... Args>
 class marked_call {
  public:
   marked_call(const char* op, location where, const Args&... args)
       : op_(op), where_(where), tracer_(engine::current()), args_(args...), uncut_(whole()) {}
 
-  /// f of the arguments, marked.
+  /// f of the marked arguments.
   template <class F>
   auto run(F& f) {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -295,13 +295,13 @@ class marked_call {
   }
 
   const std::shared_ptr<engine::tracer>& tracer() const { return tracer_; }
-  /// The nodes of what varies, in the order of Indexes.
+  /// The nodes of the varying leaves, in the order of Indexes.
   series<ir::node_id> marks() const {
     series<ir::node_id> all;
     each([&](auto i) { all.insert(all.end(), marks_[i].begin(), marks_[i].end()); });
     return all;
   }
-  /// Trees like the arguments that vary: one, or a tuple of them.
+  /// Trees like the varying arguments: one tree, or a tuple of trees.
   template <class Tree>
   auto trees(const Tree& tree) const {
     return trees_of(Indexes{}, tree);
@@ -356,7 +356,7 @@ class marked_call {
   engine::counted_scope uncut_;
 };
 
-/// The tree with nodes, in order, in the place of the floating tensors, and zeros in that of others.
+/// The tree with the given nodes in place of its floating tensors, in order, and zeros in place of other tensors.
 template <class T>
 T derivative_tree(const char* op, location where, const std::shared_ptr<engine::tracer>& t, const T& like,
                   const ir::node_id*& next) {
@@ -381,7 +381,7 @@ void push_floating(engine::tracer& t, const T& tree, series<ir::node_id>& to, lo
   });
 }
 
-/// The tree with tensors that have extents and no elements.
+/// The tree with tensors that have extents but no elements.
 template <class T>
 T shaped(const T& tree) {
   if constexpr (facts_of<T>.tensors == 0) return tree;
@@ -402,13 +402,13 @@ struct fits_tangent {
       (dtype_of<typename A::value_type> == dtype_of<typename B::value_type> && A::rank == B::rank);
 };
 
-/// Whether B can be tangents of A: the same structure, with floating tensors of the same dtypes and ranks.
+/// Whether B can be the tangents of A: one structure, and floating tensors of the same dtypes and ranks.
 template <class A, class B>
 constexpr bool fits_tree() {
   return trees_match<fits_tangent, A, B>();
 }
 
-/// A tangent as it is given, for a tree like `Like`: C++ numbers are tensors of its dtype.
+/// A tangent for a tree like `Like`: C++ numbers become tensors of its dtype.
 template <class Like, class T>
 auto passed_tangent(T&& x) {
   using value = std::remove_cvref_t<T>;

@@ -1,4 +1,4 @@
-// front/transforms/vjp.hpp: derivatives as functions that are kept: vjp and linearize.
+// front/transforms/vjp.hpp: derivatives as functions that outlive the call: vjp and linearize.
 #pragma once
 
 #include <memory>
@@ -13,13 +13,13 @@ namespace sinter {
 
 namespace detail {
 
-/// A value that a derivative needs of the function: of a trace, or concrete.
+/// A value of the function that a derivative needs: traced or concrete.
 struct residual {
   trace_handle traced;
   handle known;
 };
 
-/// A derivative at a point: a graph, and what it takes of the function.
+/// A derivative at a point: a graph, and its residuals.
 struct linear_state {
   const char* op = "";
   location where;
@@ -27,16 +27,17 @@ struct linear_state {
   series<residual> residuals;
 };
 
-/// Of a trace, what is cut out of it.
+/// Keeps the derivative that is cut out of a trace.
 SINTER_API std::shared_ptr<const linear_state> keep_linear(const std::shared_ptr<engine::tracer>& t,
                                                            engine::linear_part part, const char* op, location where);
-/// Of a call that has been answered: the last results are what the graph takes.
+/// Keeps the derivative of a finished call. The last results are the residuals of the graph.
 SINTER_API std::shared_ptr<const linear_state> keep_linear(ir::graph part, std::span<const engine::captured> taken,
                                                            const char* op, location where);
-/// The results of the graph in the current trace for the last of its inputs.
+/// Pushes the graph on the current trace, with `given` as its last inputs, and returns its results.
 SINTER_API series<ir::node_id> push_linear(const linear_state& s, const series<ir::node_id>& given);
 
-/// A derivative at a point, as a function: of trees like `From`, a tuple, to one like `To`, or a tuple of those.
+/// A derivative at a point as a function. It takes a tree for each of `From`, and gives a tree like `To`, or a tuple of such
+/// trees.
 template <bool Transposed, class From, class To>
 class linear_function;
 template <bool Transposed, class... From, class... To>
@@ -129,7 +130,7 @@ class linearized {
     }
   }
 
-  /// f's value, and the derivative as a part of the current trace.
+  /// f's value, and the derivative within the current trace.
   template <class... Args>
   auto traced(const Args&... args) const {
     marked_call<Indexes, Args...> call(op, where_, args...);
@@ -216,11 +217,11 @@ class linearized {
 
 }  // namespace detail
 
-/// The function that returns f's value and its pullback: `auto [y, back] = vjp(f)(x)`; back(ct), for a cotangent ct that is a
-/// tree like y, is the cotangent of x, a tree like x. `Index` names the arguments that vary, the first unless told; of several
-/// the pullback gives a tuple. It holds what the derivative needs of f, and may be called often. Outside compile() it is a
-/// value that may outlive the call, and a function like any other: compile(back) is. What vjp is called for in a trace ends with
-/// that. user_error for a cotangent of another shape. See grad for what varies.
+/// The function that returns f's value and its pullback: `auto [y, back] = vjp(f)(x)`. For a cotangent ct, a tree like y,
+/// back(ct) is the cotangent of x, a tree like x. `Index` names the arguments that vary, the first by default; for several,
+/// the pullback gives a tuple. It holds the residuals of f, and can be called often. Outside compile() it may outlive the
+/// call, and is a function like any other: compile(back) works. Inside a trace it ends with the trace. user_error for a
+/// cotangent of another shape. See grad for the arguments that vary.
 // clang-format off
 template <int... Index, class F>
 auto vjp(F&& f, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }
@@ -228,14 +229,14 @@ auto vjp(F&& f, location where = location::current()) {  // of a function templa
   return detail::linearized<detail::varying<Index...>, true, std::decay_t<F>>(std::forward<F>(f), where);
 }
 
-/// As above for an f that returns (value, more); gives (value, pullback, more).
+/// As above for an f that returns (value, more); returns (value, pullback, more).
 template <int... Index, class F>
 auto vjp(F&& f, has_aux_t, location where = location::current()) {
   return detail::linearized<detail::varying<Index...>, true, std::decay_t<F>, true>(std::forward<F>(f), where);
 }
 
-/// The function that returns f's value and its derivative as a function: `auto [y, along] = linearize(f)(x)`; along(v) is what
-/// jvp(f)(x, v) gives as the tangent, and computes nothing of f again. See vjp for how long it lives.
+/// The function that returns f's value and its derivative as a function: `auto [y, along] = linearize(f)(x)`. along(v) is the
+/// tangent of jvp(f)(x, v), without a further evaluation of f. See vjp for its lifetime.
 // clang-format off
 template <int... Index, class F>
 auto linearize(F&& f, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }
@@ -245,7 +246,7 @@ auto linearize(F&& f, location where = location::current()) {  // of a function 
 
 }  // namespace sinter
 
-// Header-only: whoever sees the declarations has the definitions as well.
+// Header-only builds include the definitions with the declarations.
 #if !defined(SINTER_COMPILED)
 #include "linear_rules.hpp"
 #endif

@@ -1,4 +1,4 @@
-// front/transforms/vmap.hpp: vmap: the function of many items of a function of one.
+// front/transforms/vmap.hpp: vmap: a function of one item becomes a function of many items.
 #pragma once
 
 #include <cstddef>
@@ -19,10 +19,10 @@ struct in_axes_t {};
 template <auto... Axes>
 struct out_axes_t {};
 
-/// Where the lanes of vmap's arguments lie, an entry for each argument: an axis, from the end when negative, or `none`.
+/// The lane axes of vmap's arguments. Each argument has an entry: an axis (negative axes count from the end), or `none`.
 template <auto... Axes>
 inline constexpr in_axes_t<Axes...> in_axes{};
-/// Where those of the results are to lie: one entry for all, or one for each of a tuple's.
+/// The lane axes of the results: one entry for all, or an entry for each part of a tuple.
 template <auto... Axes>
 inline constexpr out_axes_t<Axes...> out_axes{};
 
@@ -58,7 +58,7 @@ struct lane_axis<Axis> {
   using stack = T;
 };
 
-/// Entry I of a list, of which none stands for 0 each.
+/// Entry I of a list; an empty list stands for zeros.
 template <std::size_t I, auto... Axes>
 constexpr auto entry_at() {
   if constexpr (sizeof...(Axes) == 0) return lane_axis<0>{};
@@ -66,14 +66,14 @@ constexpr auto entry_at() {
   else return lane_axis<none>{};
 }
 
-/// Numbers, also as a trace has them, and trees without tensors are one for all lanes.
+/// Whether an argument has lanes. Numbers, traced or not, and trees without tensors are shared by all lanes.
 template <class T>
 inline constexpr bool has_lanes = facts_of<T>.tensors > 0 && !is_number<T>;
 
 template <class Entry, class T>
 using entry_for = std::conditional_t<has_lanes<T>, Entry, lane_axis<none>>;
 
-/// A tensor that an axis of the stack lies beyond.
+/// Finds tensors of too low a rank for the stack's axis.
 template <int Axis>
 struct short_results {
   template <class T>
@@ -95,7 +95,7 @@ constexpr bool is_entry() {
   return std::is_same_v<entry, int> || std::is_same_v<entry, none_t>;
 }
 
-/// Why an argument T may not have its lanes there.
+/// The fault of an argument T with its lanes along this axis.
 template <class T, auto Axis>
 constexpr transform_fault fault_of_argument(lane_axis<Axis>) {
   if constexpr (lane_axis<Axis>::shared) return transform_fault::none;
@@ -105,7 +105,7 @@ constexpr transform_fault fault_of_argument(lane_axis<Axis>) {
   else return transform_fault::none;
 }
 
-/// The same of a result.
+/// Checks a result in the same way.
 template <class T, auto Axis>
 constexpr bool check_result(lane_axis<Axis>) {
   if constexpr (lane_axis<Axis>::shared) return true;
@@ -118,7 +118,7 @@ constexpr bool check_result(lane_axis<Axis>) {
   }
 }
 
-/// How many lanes there are, as each argument says it.
+/// The number of lanes, which each argument must confirm.
 struct lane_count {
   dim lanes = 0;
   int argument = -1;
@@ -137,7 +137,7 @@ struct lane_count {
   }
 };
 
-/// With axis `from` first.
+/// Moves axis `from` to the front.
 inline handle lanes_first(handle h, int from, location at) {
   if (from == 0) return h;
   op_shapes::axis_list perm;
@@ -146,7 +146,7 @@ inline handle lanes_first(handle h, int from, location at) {
     if (i != from) perm.at[perm.count++] = i;
   return views::permute(h, perm, at);
 }
-/// With the first axis as axis `to`.
+/// Moves the first axis to `to`.
 inline handle lanes_at(handle h, int to, location at) {
   if (to == 0) return h;
   op_shapes::axis_list perm;
@@ -154,7 +154,7 @@ inline handle lanes_at(handle h, int to, location at) {
   return views::permute(h, perm, at);
 }
 
-/// What lanes make of a result of one.
+/// The result of all lanes, from the result of one lane.
 inline handle lanes_of_result(ir::node_id node, bool varies, dim lanes, int axis, location at) {
   handle h = of_node(node);
   if (!varies) {
@@ -171,14 +171,14 @@ inline std::shared_ptr<engine::tracer> body_of_lanes() {
   return body;
 }
 
-/// One trace of a function for all lanes.
+/// A trace of a function for all lanes.
 class lane_trace {
  public:
   explicit lane_trace(location where) : where_(where) {}
 
   dim lanes() const { return count_.lanes; }
 
-  /// The argument as one lane has it; it becomes an operand.
+  /// The argument of one lane; it becomes an operand.
   template <class T, auto Axis>
   auto argument(const T& x, lane_axis<Axis>, int index) {
     if constexpr (lane_axis<Axis>::shared) return x;
@@ -210,7 +210,7 @@ class lane_trace {
                                  engine::to_ir(count_.lanes), where_);
   }
 
-  /// The result for all lanes of that of one.
+  /// The result of all lanes, from the result of one lane.
   template <class T, auto Axis>
   auto result(const T& y, lane_axis<Axis>) {
     return tree_as<typename lane_axis<Axis>::template stack<T>>(y, [&]<class From, class To>(const From& of_lane,
@@ -233,7 +233,7 @@ class lane_trace {
   }
 
  private:
-  /// The place of an axis that a rank of run time may not have.
+  /// The position of an axis, checked against a rank known at run time.
   int place_of_lanes(int axis, int rank) const {
     if (axis < -rank || axis >= rank)
       fail("vmap",
@@ -242,7 +242,7 @@ class lane_trace {
            where_);
     return axis < 0 ? axis + rank : axis;
   }
-  /// What one lane has of a value: an input of the body.
+  /// The part of a value in one lane: an input of the body.
   handle operand(const handle& all, int axis, int index) {
     const handle h = lanes_first(all, axis, where_);
     count_.note(index, h.extents[0], where_);
@@ -318,7 +318,7 @@ class vmapped<F, in_axes_t<In...>, out_axes_t<Out...>> {
   }
 
  private:
-  /// A number stays one; expressions become tensors.
+  /// Numbers stay numbers; expressions become tensors.
   template <class T>
   static auto passed(T&& x) {
     if constexpr (is_number<std::remove_cvref_t<T>>) return std::remove_cvref_t<T>(x);
@@ -330,7 +330,7 @@ class vmapped<F, in_axes_t<In...>, out_axes_t<Out...>> {
   template <std::size_t I, class T>
   using lane = typename entry<I, T>::template lane<T>;
 
-  /// The first argument's that may not have its lanes where they are.
+  /// The fault of the first argument that cannot have its lanes along its axis.
   template <class... T, std::size_t... I>
   static constexpr transform_fault fault_of_lanes(std::index_sequence<I...>) {
     transform_fault found = transform_fault::none;
@@ -357,7 +357,7 @@ class vmapped<F, in_axes_t<In...>, out_axes_t<Out...>> {
     else return false;
   }
 
-  /// Out's entries are those of the parts of a result.
+  /// Whether Out has an entry for each part of a result.
   static constexpr bool in_parts = sizeof...(Out) > 1;
 
   template <class R>
@@ -416,7 +416,7 @@ class vmapped<F, in_axes_t<In...>, out_axes_t<Out...>> {
     } else {
       return [&]<std::size_t... I>(std::index_sequence<I...>) {
         const auto parts = with_children(y, child_references{});
-        // In braces: one after the other.
+        // Braces fix the order of evaluation.
         auto all = std::tuple{trace.result(std::get<I>(parts), entry_at<I, Out...>())...};
         if constexpr (is_pair<R>) return std::pair{std::get<0>(std::move(all)), std::get<1>(std::move(all))};
         else return all;
@@ -431,12 +431,13 @@ class vmapped<F, in_axes_t<In...>, out_axes_t<Out...>> {
 
 }  // namespace detail
 
-/// The function that does for each lane of its arguments what f does for one: `vmap(f)(xs)` is f of each row of xs, stacked. f is
-/// traced once, on the ranks of one lane; each op becomes the op of all lanes. An entry of `in` stands for an argument: the axis
-/// that its lanes lie along, of each tensor in it, or `none`: all lanes share it. The default is 0 for all that hold tensors;
-/// numbers, flags and captured tensors are shared. A stacked<S> arrives as S. Results have their lanes along `out`, 0 by default,
-/// and structs S come back as stacked<S>. Inside compile() it becomes part of the graph; outside it is traced and run at each call.
-/// user_error for lanes of unequal number, for elements that f reads (`item`), and for what has an effect in f.
+/// The function that applies f to each lane of its arguments: `vmap(f)(xs)` is f of each row of xs, stacked. f is traced
+/// once, on the ranks of one lane; each op becomes an op on all lanes. An entry of `in` stands for an argument. It is the
+/// axis of the lanes in each of the argument's tensors, or `none` if all lanes share the argument. The default is 0 for
+/// arguments with tensors. Numbers, flags and captured tensors are shared. A stacked<S> arrives as S. Results have their
+/// lanes along `out`, 0 by default, and structs S become stacked<S>. Inside compile() it becomes part of the graph; outside,
+/// each call traces and runs it. user_error for unequal numbers of lanes, for elements that f reads (`item`), and for effects
+/// in f.
 // clang-format off
 template <class F, detail::axes_of_lanes In = in_axes_t<>, detail::axes_of_lanes Out = out_axes_t<>>
 auto vmap(F&& f, In = {}, Out = {}, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }

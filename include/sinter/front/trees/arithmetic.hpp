@@ -1,4 +1,4 @@
-// front/trees/arithmetic.hpp: trees as vectors: sums, products with a number, the norm, dtypes; leaves side by side.
+// front/trees/arithmetic.hpp: trees as vectors: sums, products with a number, the norm, casts; leaves side by side.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ inline constexpr bool is_bool_leaf = false;
 template <tensor_like X>
 inline constexpr bool is_bool_leaf<X> = is_bool(dtype_of<typename X::value_type>);
 
-/// What T is computed in.
+/// The type in which T is computed.
 template <class T>
 using wider_type = std::conditional_t<vocabulary::is_half<T>, float, T>;
 
@@ -35,12 +35,12 @@ constexpr decltype(auto) as_type(const X& x, location at) {
   if constexpr (std::is_same_v<T, typename X::value_type>) return (x);
   else return sinter::cast<T>(x, at);
 }
-/// A result as the tensor that a leaf like X is.
+/// A result as a tensor of type X.
 template <class X, class R>
 auto fitted(const R& result, location at) {
   return detail::convert<tensor<typename X::value_type, X::static_shape>>(at, settle(result, at));
 }
-/// A factor beside tensors of dtype T: numbers take that dtype by themselves.
+/// A factor beside tensors of dtype T; numbers take that dtype implicitly.
 template <class T, class A>
 constexpr decltype(auto) as_factor(const A& a, location at) {
   if constexpr (tensor_like<A> && !is_number<A>) return as_type<T>(a, at);
@@ -53,7 +53,7 @@ constexpr bool is_factor() {
   else return scalar_like<A>;
 }
 
-/// Whether a leaf is multiplied: integers are by integers only.
+/// Whether a leaf is multiplied; integer leaves are multiplied only by integers.
 template <class A, class X>
 constexpr bool is_scaled() {
   if constexpr (is_float_leaf<X>) return true;
@@ -65,7 +65,7 @@ constexpr bool is_scaled() {
   fail(op, "a leaf is " + text::shape(first) + " in one tree and " + text::shape(other) + " in another", at);
 }
 
-/// Two leaves of one place: tensors of one rank and kind, and of equal extents (user_error).
+/// Checks two leaves at one place: tensors of one rank and kind, with equal extents (else user_error).
 template <class X, class Y>
 constexpr bool check_pair_of_leaves(const char* op, const X& x, const Y& y, location at) {
   constexpr bool ranks = X::rank == Y::rank;
@@ -80,7 +80,7 @@ constexpr bool check_pair_of_leaves(const char* op, const X& x, const Y& y, loca
   return ranks && kinds;
 }
 
-/// False after the compile-time error.
+/// Returns false after a compile-time error if a tensor meets a leaf that is not a tensor.
 template <class X, class Y>
 constexpr bool check_kinds() {
   constexpr bool both = tensor_like<X> == tensor_like<Y>;
@@ -90,7 +90,7 @@ constexpr bool check_kinds() {
   return both;
 }
 
-/// f(x, y) in what x's dtype is computed in, rounded once; x where it is no number.
+/// f(x, y) in the type in which x's dtype is computed, rounded once; x if it is not numeric.
 template <class F, class X, class Y>
 auto combine_leaves(const char* op, location at, const F& f, const X& x, const Y& y) {
   check_kinds<X, Y>();
@@ -122,11 +122,11 @@ constexpr bool any_double(type_list<Leaf...>) {
 }
 template <class T>
 using leaves_in = decltype(with_leaves_of(type_list<>{}, std::type_identity<T>{}));
-/// What sums over trees are made in: f32, and f64 where a leaf is.
+/// The type of sums over trees: f64 if a leaf is f64, else f32.
 template <class... Trees>
 using tree_total = std::conditional_t<(... || any_double(leaves_in<Trees>{})), double, float>;
 
-/// Calls f on the leaves of each place, which one structure gives the trees.
+/// Calls f on the leaves at each place of trees that have one structure.
 template <class F, class T, class... Ts>
 void each_together(const char* op, location at, const F& f, const T& t, const Ts&... ts) {
   if constexpr (sizeof...(Ts) == 0) {
@@ -145,7 +145,7 @@ void each_together(const char* op, location at, const F& f, const T& t, const Ts
   }
 }
 
-/// The sum over all places of tensors of rank 0, in W.
+/// The sum, in W, of rank-0 tensors over all places.
 template <class W>
 class running_total {
  public:
@@ -219,8 +219,8 @@ auto zipped(location at, const Lists&... lists) {
 
 }  // namespace detail
 
-/// The tree with floating tensors of dtype T: of struct templates the one of other arguments that holds them, `mlp<bf16>` for
-/// an `mlp<float>`; a struct of fixed dtypes is refused (use autocast). Integers, bools and numbers stay.
+/// The tree with floating tensors of dtype T. A struct template takes other arguments that hold them: `mlp<float>` becomes
+/// `mlp<bf16>`. A struct of fixed dtypes is refused (use autocast). Integers, bools and numbers stay.
 template <class T, class Tree>
 auto cast_tree(const Tree& tree, location at = location::current()) {
   constexpr bool floating = [] {
@@ -239,7 +239,7 @@ auto cast_tree(const Tree& tree, location at = location::current()) {
         tree);
 }
 
-/// Zeros of each tensor's dtype, extents and device; numbers stay.
+/// Zeros with each tensor's dtype, extents and device; numbers stay.
 template <class Tree>
 auto tree_zeros_like(const Tree& tree, location at = location::current()) {
   return detail::map_tree(
@@ -251,8 +251,8 @@ auto tree_zeros_like(const Tree& tree, location at = location::current()) {
       tree);
 }
 
-/// x + y, tensor by tensor. Leaves of one place have equal extents (user_error); halves are added in f32; the result has x's
-/// types. Bools and numbers are x's. One structure, as for tree_map.
+/// x + y, tensor by tensor. Leaves at one place must have equal extents (else user_error). Halves are added in f32; the
+/// result has x's types. Bools and numbers are x's. The trees must have one structure, as for tree_map.
 template <class X, class Y>
 auto tree_add(const X& x, const Y& y, location at = location::current()) {
   return detail::combine_trees(
@@ -265,8 +265,8 @@ auto tree_sub(const X& x, const Y& y, location at = location::current()) {
       "tree_sub", at, [&](const auto& a, const auto& b) { return sub(a, b, at); }, x, y);
 }
 
-/// a · x, where a is a number or a floating tensor of rank 0. Halves are multiplied in f32; the result has x's types. Integers
-/// are multiplied by C++ integers only, else they stay, as bools and numbers do.
+/// a · x, where a is a number or a floating tensor of rank 0. Halves are multiplied in f32; the result has x's types.
+/// Integers are multiplied by C++ integers only, and otherwise stay. Bools and numbers stay.
 template <class A, class X>
 auto tree_scale(const A& a, const X& x, location at = location::current()) {
   constexpr bool factor = detail::is_factor<A>();
@@ -288,8 +288,8 @@ auto tree_scale(const A& a, const X& x, location at = location::current()) {
         x);
 }
 
-/// a · x + y in one pass: `params = tree_axpy(-rate, gradients, params)`. a as for tree_scale, the rest as for tree_add, with
-/// y's types: what a cannot scale is y's.
+/// a · x + y in one pass: `params = tree_axpy(-rate, gradients, params)`. a is as for tree_scale, the rest as for tree_add,
+/// with y's types. Leaves that a cannot scale are y's.
 template <class A, class X, class Y>
 auto tree_axpy(const A& a, const X& x, const Y& y, location at = location::current()) {
   constexpr bool factor = detail::is_factor<A>();
@@ -311,8 +311,8 @@ auto tree_axpy(const A& a, const X& x, const Y& y, location at = location::curre
         y, x);
 }
 
-/// The sum of products of all floating elements, of rank 0: in f32, in f64 where a leaf is. Extents as for tree_add; integers
-/// and bools do not count.
+/// The sum of products of all floating elements, of rank 0: in f64 if a leaf is f64, else in f32. Extents are as for
+/// tree_add. Integers and bools do not count.
 template <class X, class Y>
 auto tree_dot(const X& x, const Y& y, location at = location::current()) {
   using W = detail::tree_total<X, Y>;
@@ -333,8 +333,8 @@ auto tree_dot(const X& x, const Y& y, location at = location::current()) {
   return total.value(at);
 }
 
-/// The 2-norm of all floating elements together, of rank 0, in f32, in f64 where a leaf is; its squares are in f64, its derivative is
-/// norm's. Integers and bools do not count. Within compile() all leaves are one graph.
+/// The 2-norm of all floating elements together, of rank 0: in f64 if a leaf is f64, else in f32. Its squares are summed in
+/// f64; its derivative is norm's. Integers and bools do not count. Inside compile() all leaves are one graph.
 template <class X>
 auto tree_norm(const X& x, location at = location::current()) {
   using W = detail::tree_total<X>;
@@ -343,8 +343,9 @@ auto tree_norm(const X& x, location at = location::current()) {
   return detail::settle(detail::as_type<W>(detail::norm_of_all("tree_norm", x, at), at), at);
 }
 
-/// Whether f(leaf, leaf of each other tree) is true everywhere: a bool, or a tensor of which all elements are to be; gives a
-/// tensor<bool, 0>. `tree_all([](auto g) { return isfinite(g); }, gradients)`. Of a tree without leaves: true. Up to four trees.
+/// Whether f(leaf, leaf of each other tree) is true everywhere, as a tensor<bool, 0>. f returns a bool, or a tensor whose
+/// elements must all be true: `tree_all([](auto g) { return isfinite(g); }, gradients)`. True for a tree without leaves. Up
+/// to four trees.
 template <class F, class T, class T2 = detail::absent, class T3 = detail::absent, class T4 = detail::absent>
 requires(!std::is_same_v<T, location>) tensor<bool, 0> tree_all(F&& f, const T& t, const T2& t2 = {}, const T3& t3 = {},
                                                                 const T4& t4 = {}, location at = location::current()) {
@@ -373,9 +374,8 @@ tensor<bool, 0> tree_all(const T& t, location at = location::current()) {
   return tree_all([](const auto& x) { return x; }, t, detail::absent{}, detail::absent{}, detail::absent{}, at);
 }
 
-/// The leaves of trees of one structure side by side, listed as tree_leaves lists them:
-/// `for (auto [p, g] : tree_zip(params, gradients))`. An array or vector of tuples where each tree's leaves have one type, else
-/// a tuple of tuples. Up to four trees.
+/// The leaves of trees of one structure side by side, in the order of tree_leaves: `for (auto [p, g] : tree_zip(params,
+/// gradients))`. An array or vector of tuples if each tree's leaves have one type, else a tuple of tuples. Up to four trees.
 template <class T, class T2 = detail::absent, class T3 = detail::absent, class T4 = detail::absent>
 auto tree_zip(const T& t, const T2& t2 = {}, const T3& t3 = {}, const T4& t4 = {}, location at = location::current()) {
   const auto over = [&]<class... Trees>(const Trees&... trees) {

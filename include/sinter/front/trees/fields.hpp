@@ -1,4 +1,4 @@
-// front/trees/fields.hpp: the fields of a struct, found at compile time: counted and bound.
+// front/trees/fields.hpp: the fields of a struct, counted and bound at compile time.
 #pragma once
 
 #include <tuple>
@@ -13,22 +13,23 @@
 
 namespace sinter {
 
-/// How a class with constructors is a tree: specialise it with `static constexpr auto fields(auto& self)`, which returns a
-/// std::tie of what is in the tree; or give the class a static function sinter_fields that does. What it leaves out is copied
-/// with the object, and no guard sees it: a compiled function's results have it from the call that was traced.
+/// Describes a class with constructors as a tree: specialise it with `static constexpr auto fields(auto& self)`, which
+/// returns a std::tie of the members in the tree. Or give the class a static function sinter_fields that does. Other members
+/// are copied with the object, and no guard checks them. A compiled function's results have their values from the traced
+/// call.
 template <class T>
 struct tree_of {};
 
 namespace detail {
 
-/// The most fields that a plain struct in a tree may have.
+/// The greatest number of fields of a plain struct in a tree.
 inline constexpr int max_fields = 32;
 
 /// A struct described with BOOST_HANA_ADAPT_STRUCT or BOOST_HANA_DEFINE_STRUCT.
 template <class T>
 concept adapted_struct = std::is_class_v<T> && boost::hana::Struct<T>::value;
 
-/// A class that says itself what its fields are.
+/// A class that lists its fields in a hook.
 template <class T>
 concept hooked_struct = std::is_class_v<T> &&(
     requires(T& x) { tree_of<T>::fields(x); } || requires(T & x) { T::sinter_fields(x); });
@@ -36,17 +37,17 @@ concept hooked_struct = std::is_class_v<T> &&(
 template <class T>
 concept described_struct = adapted_struct<T> || hooked_struct<T>;
 
-/// A struct that aggregate initialisation and structured bindings can take apart.
+/// An aggregate, which structured bindings can take apart, without a description.
 template <class T>
 concept plain_struct = std::is_class_v<T> && std::is_aggregate_v<T> && !described_struct<T>;
 
-/// The struct whose fields a type has.
+/// The struct that describes the fields of a type.
 template <class T>
 struct struct_behind {
   using type = T;
 };
 
-/// Converts to the base classes of T and to nothing else.
+/// Converts to the base classes of T and to no other type.
 template <class T>
 struct any_base_of {
   template <class Base>
@@ -55,7 +56,7 @@ struct any_base_of {
 
 struct any_nothing {};
 
-/// A derived aggregate's first element is its base. A first field that takes whatever it is given proves nothing.
+/// The first element of a derived aggregate is its base. A first field that accepts any initialiser proves nothing.
 template <class T>
 concept derived_aggregate = requires {
   T{any_base_of<T>{}};
@@ -103,7 +104,7 @@ concept derived_aggregate = requires {
 #define SINTER_NAME(x) x
 // clang-format on
 
-/// Number of fields of a plain struct: the most empty initialisers that it takes. An array is one field.
+/// The number of fields of a plain struct: the greatest number of empty initialisers that it accepts. An array is one field.
 template <plain_struct T>
 constexpr int count_fields() {
 #define SINTER_X(N)                                                               \
@@ -118,7 +119,7 @@ constexpr int count_fields() {
 template <class T>
 inline constexpr int field_count = count_fields<T>();
 
-/// Whether a plain struct can be taken apart; a compile-time error says why not.
+/// Whether a plain struct can be taken apart; otherwise a compile-time error gives the reason.
 template <class T>
 constexpr bool is_plain_tree() {
   constexpr bool defaults = requires { T{}; };
@@ -151,14 +152,14 @@ inline constexpr bool are_references = false;
 template <class... T>
 inline constexpr bool are_references<std::tuple<T&...>> = true;
 
-/// What the hook of a class returns; it is asked without const, so that it need not be a template.
+/// The fields that a class's hook returns. The hook is called on a non-const object, so that it need not be a template.
 template <class U>
 constexpr auto hook_fields(U& t) {
   if constexpr (requires { tree_of<U>::fields(t); }) return tree_of<U>::fields(t);
   else return U::sinter_fields(t);
 }
 
-/// Whether a hook can be used; a compile-time error says why not.
+/// Whether a hook can be used; otherwise a compile-time error gives the reason.
 template <class T>
 constexpr bool is_hooked_tree() {
   constexpr bool references = are_references<decltype(hook_fields(std::declval<T&>()))>;
@@ -193,7 +194,7 @@ constexpr decltype(auto) with_fields(T& t, F&& f) {
   }
 }
 
-/// Memory of a T that nobody makes.
+/// Memory for a T that is never constructed.
 template <class T>
 union unmade {
   char none;
@@ -203,13 +204,13 @@ union unmade {
 };
 #if defined(__clang__)
 template <class T>
-inline const unmade<T> some_of{};  // of a std::map it would be no literal; it is not emitted
+inline const unmade<T> some_of{};  // not constexpr, because a std::map in T is not a literal type; never emitted
 #else
 template <class T>
 inline constexpr unmade<T> some_of{};
 #endif
 
-/// A class, since clang++ 14 takes the address of a field as a template's argument only within one.
+/// A class, because clang++ 14 accepts the address of a field as a template argument only inside a class.
 template <class P>
 struct field_address {
   P of;
@@ -224,7 +225,7 @@ constexpr auto address_of_field() {
 }
 template <auto Value>
 struct constant_tag {};
-/// Whether a field has an address that the compiler knows: a bit-field has none, a hook that is not constexpr hides it.
+/// Whether the compiler knows a field's address. A bit-field has none, and a hook that is not constexpr hides it.
 template <class T, std::size_t I>
 inline constexpr bool has_field_address = requires {
   typename constant_tag<address_of_field<T, I>()>;
@@ -233,7 +234,7 @@ inline constexpr bool has_field_address = requires {
 template <class T>
 inline constexpr bool is_whole = std::is_integral_v<T> || std::is_enum_v<T>;
 
-/// Whether a plain struct's fields, of types Field, have addresses. Only whole numbers can lack one.
+/// Whether a plain struct's fields, of types Field, have addresses. Only integers, flags and enums can lack one.
 template <class T, class... Field, std::size_t... I>
 constexpr bool are_addressed(std::index_sequence<I...>) {
   const auto addressed = []<class F, std::size_t At>(std::type_identity<F>, std::integral_constant<std::size_t, At>) {

@@ -1,4 +1,4 @@
-// front/trees/items.hpp: a list whose length the type may tell; then it is on the stack.
+// front/trees/items.hpp: a list that is on the stack if its type fixes its length.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@
 
 namespace sinter::detail {
 
-/// n items of a tree of run-time size.
+/// n items for a tree whose size is known at run time.
 template <class T, int Known>
 class items : public local_list<T, 32> {
  public:
   using local_list<T, 32>::local_list;
 };
-/// Of a number that the type tells. What needs no destructor is not initialised: it is written before it is read.
+/// Items whose number the type fixes. Types without a destructor are not initialised: each item is written before it is read.
 template <class T, int Known>
 requires(Known > 0 && std::is_trivially_destructible_v<T>) class items<T, Known> {
  public:

@@ -6,8 +6,8 @@
 
 namespace sinter {
 
-/// The keys of split(k, n) as one stack, with the same bits: vmap, scan and unstack give each one, and n may be an extent.
-/// user_error for a negative number.
+/// The keys of split(k, n) as one stack, with the same bits. vmap, scan and unstack give each lane, step or item its key. n
+/// may be an extent. user_error for a negative number.
 template <std::same_as<key> Key>
 stacked<Key> split_stacked(const Key& k, dim n, location here = location::current()) {
   const location at = here.in("split_stacked");

@@ -1,4 +1,4 @@
-// front/trees/leaves.hpp: the leaves of a call's arguments, as guards and kernels see them, and as people do.
+// front/trees/leaves.hpp: the leaves of a call's arguments, for guards, kernels and messages.
 #pragma once
 
 #include <bit>
@@ -21,7 +21,7 @@
 
 namespace sinter::detail {
 
-/// A C++ number that a call can leave open.
+/// A C++ number that may differ between calls of a specialisation.
 template <class T>
 inline constexpr bool is_floating_scalar = false;
 template <scalar_like T>
@@ -37,7 +37,7 @@ std::uint64_t bits_of(T x) {
   else return static_cast<std::uint64_t>(x);
 }
 
-/// How many words a leaf that is no tensor is.
+/// The number of words of a leaf that is not a tensor.
 template <class T>
 std::size_t words_of(const T& x) {
   if constexpr (text_leaf<T>) return 1 + (x.size() + 7) / 8;
@@ -46,14 +46,14 @@ std::size_t words_of(const T& x) {
 }
 
 inline std::uint64_t* put_bytes(const void* from, std::size_t bytes, std::uint64_t* to) {
-  if (bytes == 0) return to;  // of a string_view of nothing `from` is null
+  if (bytes == 0) return to;  // `from` is null for an empty string_view
   const std::size_t words = (bytes + 7) / 8;
   to[words - 1] = 0;
   std::memcpy(to, from, bytes);
   return to + words;
 }
 
-/// By ==; of paths, whose == takes "a//b" for "a/b", by their text.
+/// Compares by ==. Compares paths by their text, because their == equates "a//b" and "a/b".
 template <class T>
 bool same_value(const T& a, const T& b) {
   if constexpr (requires { bool(a.native() == b.native()); }) return bool(a.native() == b.native());
@@ -65,7 +65,7 @@ inline constexpr engine::value_class value_class_of = {
     [](const void* a, const void* b) { return same_value(*static_cast<const T*>(a), *static_cast<const T*>(b)); },
     [](const void* x) -> std::shared_ptr<const void> { return on_heap(*static_cast<const T*>(x)); }};
 
-/// Writes those words: all that there is to know of the leaf. Text begins with its length.
+/// Writes the words of the leaf, which identify its value. Text begins with its length.
 template <class T>
 std::uint64_t* put_words(const T& x, std::uint64_t* to) {
   if constexpr (text_leaf<T>) {
@@ -82,7 +82,7 @@ std::uint64_t* put_words(const T& x, std::uint64_t* to) {
   }
 }
 
-/// A leaf that is no tensor, for people.
+/// A leaf that is not a tensor, as text for messages.
 template <class T>
 std::string value_text(const T& x) {
   if constexpr (text_leaf<T>) return "\"" + std::string(x) + "\"";
@@ -116,7 +116,7 @@ SINTER_COLD void fail_undefined_leaf(const std::string& name, location where, co
   });
 }
 
-/// Writes leaves one after the other; tensors without memory are left out. Two pointers: a walk keeps them in registers.
+/// Writes leaves one after the other, without undefined tensors. It is two pointers, so that a walk keeps them in registers.
 struct leaf_writer {
   engine::argument* next;
   std::uint64_t* value;
@@ -154,7 +154,7 @@ struct leaf_writer {
   void key(const std::string& k) { value = put_words(k, value); }
 };
 
-/// The leaves of a call's arguments, as guards and kernels see them. Points into the arguments.
+/// The leaves of a call's arguments for guards and kernels. Points into the arguments.
 template <class... Args>
 class flat_arguments {
   static constexpr tree_facts known = facts(type_list<Args...>{});
@@ -168,7 +168,7 @@ class flat_arguments {
   }
 
   std::span<const engine::argument> tensors() { return tensors_.all(); }
-  /// Where the call runs: where its tensors are, rank-0 ones of the host aside; else options.device, else the default.
+  /// The device of the call: that of its tensors, except rank-0 tensors of the host; else options.device, else the default.
   device where(const options& how) {
     for (const auto& t : tensors_.all())
       if (!t.by_value) return t.where();
@@ -199,7 +199,7 @@ class flat_arguments {
   items<std::uint64_t, known.fixed ? known.statics : -1> statics_;
 };
 
-/// "[3]", or for a field of a known name ".epoch".
+/// "[3]", or ".epoch" for a field with a known name.
 template <class T, std::size_t Index>
 std::string step_text() {
   const char* name = nullptr;
@@ -207,7 +207,7 @@ std::string step_text() {
   return name ? "." + field_of(name) : "[" + std::to_string(Index) + "]";
 }
 
-/// on_leaf(leaf or key, path) and on_length(n, path) in the order of visit_leaves, with the way to each, until one is true.
+/// Calls on_leaf(leaf or key, path) and on_length(n, path) in the order of visit_leaves, until one returns true.
 template <class T, class Leaf, class Length>
 SINTER_COLD bool find_leaf(const T& t, const std::string& path, const Leaf& on_leaf, const Length& on_length) {
   constexpr branch b = branch_of<T>();
@@ -247,8 +247,8 @@ SINTER_COLD bool find_leaf(const T& t, const std::string& path, const Leaf& on_l
   }
 }
 
-/// "argument 1", or in a tree "argument 1.state[3]", and the value of what is no tensor: the leaf-th tensor of a call, or what
-/// holds the leaf-th word of its statics.
+/// "argument 1", or in a tree "argument 1.state[3]", and the value of a leaf that is not a tensor. `leaf` counts the tensors
+/// of a call, or the words of its statics.
 template <class... Args>
 SINTER_COLD engine::leaf_text describe_leaf(int leaf, bool of_tensors, const Args&... args) {
   engine::leaf_text out;

@@ -1,4 +1,4 @@
-// front/trees/names.hpp: the names of a struct's fields, as the compiler writes them.
+// front/trees/names.hpp: the names of a struct's fields, from the compiler.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 
 namespace sinter::detail {
 
-/// Ends with "…::name)}]" or "….name}]".
+/// A text that ends with "…::name)}]" or "….name}]".
 template <class T, std::size_t I, auto Field>
 constexpr const char* field_text() {
 #if defined(__GNUC__)
@@ -26,7 +26,7 @@ constexpr const char* field_text() {
 #endif
 }
 
-/// The names of an adapted struct's fields; nothing for other types.
+/// The names of an adapted struct's fields; empty for other types.
 template <class T>
 constexpr auto field_names() {
   using named = typename struct_behind<T>::type;
@@ -39,7 +39,7 @@ constexpr auto field_names() {
   }
 }
 
-/// What field_of makes the name of field I of a struct from; null where the compiler does not tell it.
+/// The text from which field_of extracts the name of field I; null if the compiler does not provide it.
 template <class T, std::size_t I>
 constexpr const char* name_text() {
   using named = typename struct_behind<T>::type;

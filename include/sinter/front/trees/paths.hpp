@@ -1,4 +1,4 @@
-// front/trees/paths.hpp: leaves with their names, "blocks.0.qkv.w", numbers and flags among them where they are asked for.
+// front/trees/paths.hpp: leaves with their paths, "blocks.0.qkv.w", numbers and flags included on request.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ template <class T, class F>
 requires requires { F::template is_whole<T>; }
 inline constexpr bool is_visited_whole<T, F> = F::template is_whole<T>;
 
-/// Calls f(place, leaf) for every leaf in order, and for what F::is_whole of, where F has that, without what is in it.
+/// Calls f(place, leaf) for every leaf in order. If F has is_whole, parts that it selects are passed as a whole.
 template <bool Scalars, class T, class F>
 void visit_places(const T& t, const tree_place& at, const F& f) {
   constexpr branch b = branch_of<T>();
@@ -53,11 +53,11 @@ void visit_places(const T& t, const tree_place& at, const F& f) {
   }
 }
 
-/// Whether numbers are leaves: where they are asked for, and where there is nothing else.
+/// Whether numbers are leaves: on request, or in a tree without tensors.
 template <bool All, class T>
 inline constexpr bool scalars_of = All || facts_of<T>.tensors == 0;
 
-/// map_tree of a function of the user that is told the path of each leaf.
+/// map_tree for the user's function, which receives the path of each leaf.
 template <bool All, class F, class T, class... Ts>
 auto map_with_path(location where, F& f, const T& t, const Ts&... ts) {
   const auto call = [&](const tree_place& at, const auto&... x) -> decltype(auto) {
@@ -96,9 +96,9 @@ std::vector<std::string> paths_of(const T& t) {
 
 }  // namespace detail
 
-/// tree_map whose function is given the path of each leaf first, a std::string: `blocks.0.qkv.w`. A path has the names of
-/// fields, the keys of maps, and places in vectors, arrays, tuples and variants; an optional adds nothing to it. Where the
-/// compiler does not tell a field's name it has its place. Up to four trees.
+/// tree_map whose function receives the path of each leaf first, a std::string: `blocks.0.qkv.w`. A path consists of the
+/// names of fields, the keys of maps, and indexes in vectors, arrays, tuples and variants; an optional adds nothing. A field
+/// whose name the compiler does not provide has its index. Up to four trees.
 template <class F, class T, class T2 = detail::absent, class T3 = detail::absent, class T4 = detail::absent>
 auto tree_map_with_path(F&& f, const T& t, const T2& t2 = {}, const T3& t3 = {}, const T4& t4 = {},
                         location where = location::current()) {
@@ -107,7 +107,7 @@ auto tree_map_with_path(F&& f, const T& t, const T2& t2 = {}, const T3& t3 = {},
   else if constexpr (detail::is_absent<T4>) return detail::map_with_path<false>(where, f, t, t2, t3);
   else return detail::map_with_path<false>(where, f, t, t2, t3, t4);
 }
-/// As above for every leaf: numbers, enums, flags and text too, so that a counter in a tree is loaded as its tensors are.
+/// As above for every leaf, numbers, enums, flags and text included, so that a counter in a tree is loaded as its tensors are.
 template <class F, class T, class T2 = detail::absent, class T3 = detail::absent, class T4 = detail::absent>
 auto tree_map_with_path(F&& f, all_leaves_t, const T& t, const T2& t2 = {}, const T3& t3 = {}, const T4& t4 = {},
                         location where = location::current()) {
@@ -122,7 +122,7 @@ template <class F, class T>
 void tree_for_each_with_path(F&& f, const T& t, location where = location::current()) {
   detail::for_each_with_path<false>(where, f, t);
 }
-/// As above for every leaf: to save all that a tree has.
+/// As above for every leaf, to save the whole tree.
 template <class F, class T>
 void tree_for_each_with_path(F&& f, all_leaves_t, const T& t, location where = location::current()) {
   detail::for_each_with_path<true>(where, f, t);

@@ -1,4 +1,4 @@
-// front/trees/rebind.hpp: what a struct template becomes when its fields take other types: mlp<float> is mlp<bf16>.
+// front/trees/rebind.hpp: a struct template whose fields take other types: mlp<float> becomes mlp<bf16>.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace sinter::detail {
 
-/// A type in a tree and what it becomes.
+/// A type in a tree, and its new type.
 template <class From, class To>
 struct type_change {};
 
@@ -38,7 +38,7 @@ constexpr auto changes_of(type_list<From...>, type_list<To...>) {
   else return joined_all(changes<From, To>()...);
 }
 
-/// All changes from one type to another, and within them.
+/// All changes between two types and within them.
 template <class From, class To>
 constexpr auto changes() {
   constexpr branch b = branch_of<From>();
@@ -49,7 +49,7 @@ constexpr auto changes() {
   else return joined(whole{}, changes_of(children_of<From>{}, children_of<To>{}));
 }
 
-/// What a template's argument A becomes by a change; A where that does not tell.
+/// The new type of a template's argument A under a change; A if the change does not determine it.
 template <class A, class From, class To>
 constexpr auto by_change(type_change<From, To>) {
   if constexpr (std::is_same_v<A, From>) return std::type_identity<To>{};
@@ -59,7 +59,7 @@ constexpr auto by_change(type_change<From, To>) {
   } else return std::type_identity<A>{};
 }
 
-/// The first of the changes that tells.
+/// The new type under the first change that determines it.
 template <class A>
 constexpr auto changed(type_list<>) {
   return std::type_identity<A>{};
@@ -71,7 +71,7 @@ constexpr auto changed(type_list<Change, More...>) {
   else return std::type_identity<to>{};
 }
 
-/// By how much the rank of the first tensor that changes moves.
+/// The change in rank of the first tensor that changes.
 constexpr int rank_moves(type_list<>) { return 0; }
 template <class From, class To, class... More>
 constexpr int rank_moves(type_list<type_change<From, To>, More...>) {
@@ -88,7 +88,7 @@ requires requires { typename S<typename decltype(changed<A>(Changes{}))::type...
 struct rebound<S<A...>, Changes> {
   using type = S<typename decltype(changed<A>(Changes{}))::type...>;
 };
-/// An int may be the rank of what it holds; other constants stay.
+/// An int may be the rank of the struct's tensors; other constants stay.
 template <class N, class Changes>
 constexpr N moved(N n, Changes changes) {
   if constexpr (std::is_same_v<N, int>) return n + rank_moves(changes);
@@ -105,7 +105,7 @@ struct rebound<S<A, N>, Changes> {
   using type = S<typename decltype(changed<A>(Changes{}))::type, moved(N, Changes{})>;
 };
 
-/// Whether a field holds a result without loss. A number's type may be the template's argument, too.
+/// Whether a field holds a result without loss. The type of a number may also be the template's argument.
 template <class Field, class Result>
 constexpr bool holds() {
   if constexpr (std::is_same_v<Field, Result>) return true;
@@ -124,7 +124,7 @@ constexpr bool all_hold(type_list<Field...>, type_list<Result...>) {
   else return (... && holds_again<Field, Result>());
 }
 
-/// Whether results are fields of S, not those of its stack T.
+/// Whether results are fields of S and not fields of its stack T.
 template <class S, class T, class Results>
 constexpr bool are_items(Results results) {
   constexpr bool made_anew = plain_struct<S> || is_stacked<S> || std::is_default_constructible_v<S>;
@@ -132,8 +132,8 @@ constexpr bool are_items(Results results) {
   else return false;
 }
 
-/// The struct S whose fields these results are, where they have lost the axis of a stack's items; the stack of a struct of other
-/// arguments that holds them in place of T's fields; or T.
+/// S, if the results are its fields without the stack's axis. Else the stack of S with other arguments, if it holds the
+/// results; else T.
 template <class S, class T, class Changes, class Results>
 constexpr auto stack_of_results(std::type_identity<stacked<S>>, std::type_identity<T> same, Changes, Results) {
   using other = typename rebound<S, Changes>::type;
@@ -144,7 +144,7 @@ constexpr auto stack_of_results(std::type_identity<stacked<S>>, std::type_identi
   else return same;
 }
 
-/// The struct that holds these results in place of T's fields: T, or T's template of other arguments.
+/// The struct that holds these results in place of T's fields: T, or T's template with other arguments.
 template <class T, class Fields, class Results>
 constexpr auto struct_of_results() {
   if constexpr (std::is_same_v<Fields, Results>) return std::type_identity<T>{};
@@ -161,7 +161,7 @@ constexpr auto struct_of_results() {
   }
 }
 
-/// Field I of T has no place for a result: the compiler's message shows its name.
+/// Field I of T cannot hold a result; the compiler's message shows its name.
 template <class T, auto Field, class Result>
 constexpr void refuse_result() {
   constexpr bool fits = std::is_void_v<Result>;

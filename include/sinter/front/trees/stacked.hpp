@@ -1,4 +1,4 @@
-// front/trees/stacked.hpp: trees of one structure as one tree whose tensors have one axis more: stacked, stack_tree, unstack.
+// front/trees/stacked.hpp: trees of one structure as one tree whose tensors have one more axis: stacked, stack_tree, unstack.
 #pragma once
 
 #include <cstddef>
@@ -33,17 +33,17 @@ constexpr dims without_axis(const dims& d, int axis) {
   return out;
 }
 
-/// An axis of `rank` axes; negative ones count from the end.
+/// An axis among `rank` axes; negative axes count from the end.
 constexpr int place_of_axis(int axis, int rank) { return axis < 0 ? axis + rank : axis; }
 
-/// A struct whose tensors have all the shape that its type names: with one axis more or less it is a struct of its own, where
-/// others become stacks.
+/// A struct whose tensors all have the shape that its type names. With one axis more or less it is another such struct, where
+/// other structs become stacks.
 template <class T>
 concept shaped_struct = described_struct<T> && requires {
   typename T::template of_shape<T::static_shape>;
 };
 
-/// The container with Of's types in place of its own.
+/// The container with its types replaced by Of.
 template <class Of, class T>
 struct rebuilt;
 template <class Of, class T, std::size_t N>
@@ -57,7 +57,7 @@ struct rebuilt<Of, C<K, T, Less, A>> : std::type_identity<C<K, typename Of::temp
 template <class Of, template <class...> class C, class... T>
 struct rebuilt<Of, C<T...>> : std::type_identity<C<typename Of::template type<T>...>> {};
 
-/// Of tensors with one more axis.
+/// Types with one more axis.
 template <int Axis>
 struct stacks {
   template <class T>
@@ -85,10 +85,10 @@ struct stacks {
   using type = typename decltype(of<T>())::type;
 };
 
-/// A struct that is no stack: it has no place for tensors of one axis less.
+/// Stands for a struct that is not a stack and cannot hold tensors with one axis less.
 struct no_lane {};
 
-/// Of tensors with one axis less: what `stacks` came from.
+/// Types with one axis less: the inverse of `stacks`.
 template <int Axis>
 struct lanes {
   template <class T>
@@ -123,7 +123,7 @@ using stacked_t = typename stacks<0>::template type<T>;
 template <class T>
 using lane_t = typename lanes<0>::template type<T>;
 
-/// Whether holds(T) is true for a part of a tree that is no leaf.
+/// Whether holds(T) is true for a part of a tree that is not a leaf.
 template <class Holds, class T>
 constexpr bool any_part();
 template <class Holds, class... T>
@@ -151,7 +151,7 @@ struct stacked_parts {
     return is_stacked<T>;
   }
 };
-/// Tensors that have no such axis.
+/// Tensors without this axis.
 template <int Axis>
 struct short_parts {
   template <class T>
@@ -164,7 +164,7 @@ struct short_parts {
 template <class To, class From, class Leaf>
 constexpr To tree_as(const From& from, Leaf&& leaf);
 
-/// A To of what child(i) gives.
+/// A To whose parts are child(i).
 template <class To, class Child, std::size_t... I>
 constexpr To made_tree(Child&& child, std::index_sequence<I...>) {
   if constexpr (is_stacked<To>) {
@@ -181,8 +181,8 @@ constexpr To made_tree(Child&& child, std::index_sequence<I...>) {
   }
 }
 
-/// The tree To of a tree of its structure: its tensors are leaf(tensor, type_identity of the one wanted), in order; what else
-/// there is stays as it is.
+/// The tree To from a tree of the same structure. Its tensors are leaf(tensor, type_identity of the wanted type), in order;
+/// other leaves stay.
 template <class To, class From, class Leaf>
 constexpr To tree_as(const From& from, Leaf&& leaf) {
   constexpr branch b = branch_of<To>();
@@ -227,7 +227,7 @@ constexpr To tree_as(const From& from, Leaf&& leaf) {
   }
 }
 
-/// What a stack S<N> is as a struct of its own.
+/// The struct with which a stack of S<N> is interchangeable: S<N + 1>.
 template <class S>
 struct of_next_rank : std::type_identity<void> {};
 template <template <int> class S, int N>
@@ -235,7 +235,7 @@ struct of_next_rank<S<N>> : std::type_identity<S<N + 1>> {};
 template <template <class, int> class S, class T, int N>
 struct of_next_rank<S<T, N>> : std::type_identity<S<T, N + 1>> {};
 
-/// Whether a To has the structure of a stack From and tensors of its dtypes and ranks.
+/// Whether To has the structure of a stack From, and tensors of its dtypes and ranks.
 template <class From, class To>
 constexpr bool is_stack_as();
 template <class... From, class... To>
@@ -264,13 +264,13 @@ constexpr bool is_rebound() {
   else return false;
 }
 
-/// The field M of a struct as a stack has it.
+/// The type of a struct's field M within a stack.
 template <class T, class M>
 struct stacked_field : std::type_identity<M> {};
 template <class S, class M>
 struct stacked_field<stacked<S>, M> : std::type_identity<stacked_t<typename stacked_field<S, M>::type>> {};
 
-/// Which of a struct's fields a pointer to member names; their number where none.
+/// The index of the field that a pointer to member names; the number of fields if there is none.
 template <class S, class M>
 std::size_t index_of_field(M S::*field) {
   return with_fields(some_of<S>.value, [&](const auto&... each) {
@@ -286,7 +286,7 @@ std::size_t index_of_field(M S::*field) {
   });
 }
 
-/// The common extent of the first axes of what a message calls `what`.
+/// The common extent of the first axes of a tree, which messages call `what`.
 template <class T>
 dim length_of(const char* op, const char* what, const T& tree, location at) {
   const dim* length = nullptr;
@@ -327,7 +327,7 @@ constexpr auto fields_within() {
   else return type_list<>{};
 }
 
-/// An index into a stack, and where it is written.
+/// An index into a stack, and the place where it was written.
 struct stack_index {
   dim value;
   location at;
@@ -337,10 +337,10 @@ struct stack_index {
 
 }  // namespace detail
 
-/// Trees S of one structure as one: a tree with S's fields whose tensors have one more axis, the first. `s[&S::w]` is the stack
-/// of the field w, and nests: `s[&net::one][&lin::b]`; `s[i]` is an S, views of item i. Fields without tensors are one
-/// for all items. Made by stack_tree, scan and vmap. Where S is `S<int>` or `S<class, int>` and S with the next number has these
-/// fields, it converts to that.
+/// Trees S of one structure as one tree, with S's fields, whose tensors have one more axis, the first. `s[&S::w]` is the
+/// stack of the field w, and nests: `s[&net::one][&lin::b]`. `s[i]` is an S whose tensors are views of item i. Fields without
+/// tensors are shared by all items. stack_tree, scan and vmap make stacks. If S is `S<int>` or `S<class, int>`, and S with
+/// the next number has these fields, the stack converts to it.
 template <class S>
 class stacked {
   static constexpr bool of_struct = detail::branch_of<S>() == detail::branch::structure;
@@ -352,11 +352,11 @@ class stacked {
 
  public:
   stacked() = default;
-  /// Of its fields.
+  /// Constructs a stack from its fields.
   template <class... T>
   explicit stacked(std::in_place_t, T&&... fields) : fields_{std::forward<T>(fields)...} {}
 
-  /// The stack of a field: a tensor with one more axis, or for a struct another stack. user_error for one that S's
+  /// The stack of a field: a tensor with one more axis; for a struct, another stack. user_error for a field that S's
   /// description (sinter_fields, BOOST_HANA_ADAPT_STRUCT) leaves out.
   template <class B, class M>
   requires std::is_same_v<B, typename detail::struct_behind<S>::type>
@@ -365,7 +365,7 @@ class stacked {
   requires std::is_same_v<B, typename detail::struct_behind<S>::type>
   const auto& operator[](M B::*field) const { return find<M>(*this, field); }
 
-  /// Item i, views of its tensors; negative i count from the end. user_error out of range.
+  /// Item i, with views of the tensors; negative i count from the end. user_error out of range.
   S operator[](detail::stack_index i) const {
     const dim n = detail::length_of("stacked", "the stack", *this, i.at);
     if (i.value < -n || i.value >= n)
@@ -373,7 +373,7 @@ class stacked {
     return detail::lane_at(*this, i.value < 0 ? i.value + n : i.value, i.at);
   }
 
-  /// The number of items; user_error where first axes differ.
+  /// The number of items; user_error if first axes differ.
   dim size(location at = location::current()) const { return detail::length_of("stacked", "the stack", *this, at); }
 
   template <class R>
@@ -410,7 +410,7 @@ class stacked {
 
 namespace detail {
 
-/// What of a tree is not stacked, in words.
+/// The words of a tree's parts that are not stacked.
 template <class T>
 std::vector<std::uint64_t> unstacked_words(const T& tree) {
   std::vector<std::uint64_t> words;
@@ -424,7 +424,7 @@ std::vector<std::uint64_t> unstacked_words(const T& tree) {
   return words;
 }
 
-/// False after the compile-time error that a tree has a struct where only a stack will do.
+/// Returns false after a compile-time error if a tree has a struct that must be a stack.
 template <class T>
 constexpr bool check_stacked() {
   constexpr bool tensors = facts_of<T>.tensors > 0, plain = any_part<plain_parts, T>(),
@@ -437,9 +437,9 @@ constexpr bool check_stacked() {
 
 }  // namespace detail
 
-/// The trees as one, each tensor stacked along a new first axis: of structs S a stacked<S>, of tensors a tensor, of tuples and
-/// vectors those of stacks. What is no tensor must be equal in all. Copies. user_error for no tree, for structures, numbers or
-/// shapes that differ.
+/// The trees as one tree, each tensor stacked along a new first axis. Structs S become a stacked<S>, tensors a tensor, tuples
+/// and vectors become tuples and vectors of stacks. Leaves that are not tensors must be equal in all trees. Copies.
+/// user_error for an empty list, and for structures, numbers or shapes that differ.
 template <class S>
 auto stack_tree(const std::vector<S>& trees, location at = location::current()) {
   constexpr bool tensors = detail::facts_of<S>.tensors > 0;
@@ -469,8 +469,8 @@ auto stack_tree(const std::vector<S>& trees, location at = location::current()) 
   }
 }
 
-/// The items of a stack, along the first axes: of a stacked<S> structs S, of a tensor tensors of one axis less, of tuples and
-/// vectors those of items. Views. user_error where first axes differ.
+/// The items of a stack along the first axes, as views. The items of a stacked<S> are structs S, and the items of a tensor
+/// have one axis less. Items of tuples and vectors are tuples and vectors. user_error if first axes differ.
 template <class T>
 auto unstack(const T& tree, location at = location::current()) {
   if constexpr (detail::check_stacked<T>()) {

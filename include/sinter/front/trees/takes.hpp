@@ -1,4 +1,4 @@
-// front/trees/takes.hpp: whether a function of the user takes arguments, told apart from a function that does not compile.
+// front/trees/takes.hpp: whether a user's function takes arguments, as distinct from a function that does not compile.
 #pragma once
 
 #include <concepts>
@@ -11,7 +11,7 @@ namespace sinter::detail {
 
 struct refused {};
 
-/// The last resort of overload resolution: anything that F has for the arguments is preferred.
+/// The last choice of overload resolution: every operator of F that takes the arguments is preferred.
 struct refuses_all {
   refused operator()(...) const;
 };
@@ -25,15 +25,16 @@ struct or_refused : F, refuses_all {
 template <class F>
 struct has_call : F, refuses_all {};
 
-/// Whether F has operator() several times or as a template. Of one alone it is known what it takes; where F has none, that of
-/// refuses_all is the only one.
+/// Whether F has several operator()s, or a template. The parameters of a single operator() are known. If F has none, the
+/// operator of refuses_all is the only one.
 template <class F>
 concept callable_class = std::is_class_v<F> && !std::is_final_v<F> && !requires {
   &F::operator();
 }
 &&!requires { &has_call<F>::operator(); };
 
-/// Whether F has nothing that takes the arguments. It is asked several times: clang++ forgets a function once its body had an error.
+/// Whether F does not take the arguments. `Time` repeats the question, because clang++ forgets a function after an error in
+/// its body.
 template <int Time, class F, class... Args>
 constexpr bool refuses() {
   using function = std::remove_cvref_t<F>;
@@ -44,8 +45,8 @@ constexpr bool refuses() {
   else return !std::is_invocable_v<F, Args...>;
 }
 
-/// False where F has nothing that takes the arguments. True of a function that does but whose body has an error: the compiler
-/// has told that error, and another one would be false. Asked before is_invocable is.
+/// False if F does not take the arguments. True if it does, even if its body has an error: the compiler has reported that
+/// error, and a second report would be false. Must be asked before is_invocable.
 template <class F, class... Args>
 constexpr bool takes_arguments() {
 #if defined(__clang__)
@@ -57,21 +58,21 @@ constexpr bool takes_arguments() {
 #endif
 }
 
-/// A function with one call operator that is no template, or a pointer: its parameters do not depend on arguments.
+/// A pointer to a function, or a class with a single operator() that is not a template: its parameters are fixed.
 template <class F>
 concept fixed_function = !std::is_class_v<F> || requires {
   &F::operator();
 };
 
-/// F with a call operator that takes anything, better than F's where it is called on what is not const, and worse in each
-/// argument: a call is ambiguous where F takes the arguments, and nothing of F's body is instantiated.
+/// F with a rival call operator that takes any arguments. The rival is better in the object, which is not const, and worse in
+/// each argument. So a call is ambiguous if F takes the arguments, and F's body is not instantiated.
 template <class F>
 struct rivalled : F {
   using F::operator();
   void operator()(...);
 };
 
-/// Whether F, called as const, takes A. Its body is not compiled for them.
+/// Whether F, called as const, takes A. F's body is not compiled.
 template <class F, class... A>
 constexpr bool is_viable() {
   if constexpr (fixed_function<F>) return std::is_invocable_v<F&, A...>;
@@ -80,7 +81,7 @@ constexpr bool is_viable() {
     };
 }
 
-/// Converts to what T does.
+/// Converts to the types that T converts to.
 template <class T>
 struct converts_as {
   template <class U>
@@ -91,8 +92,8 @@ struct converts_to_all {
   operator U() const;
 };
 
-/// The first of the arguments Given whose parameter is of a type that it does not convert to, where F is overloaded or a template;
-/// -1 where there is none.
+/// The first argument of Given that does not convert to its parameter's type, for an F that is overloaded or a template. -1
+/// if there is none.
 template <class F, class... Given>
 constexpr int first_unfit() {
   int found = -1;
@@ -116,7 +117,7 @@ void call_of_user(F&& f, Args&&... args) {
   static_cast<void>(std::forward<F>(f)(std::forward<Args>(args)...));
 }
 
-/// The same, but what is neither taken nor refused (it is ambiguous, or private) is the compiler's error here.
+/// Like takes_arguments. A call that is neither taken nor refused (ambiguous, or private) is the compiler's error here.
 template <class F, class... Args>
 constexpr bool told_to_take() {
   constexpr bool right = takes_arguments<F, Args...>();

@@ -1,4 +1,5 @@
-// front/trees/tree.hpp: trees: tensors and numbers in tuples, vectors, maps, optionals, variants and structs; the walk over leaves.
+// front/trees/tree.hpp: trees: tensors and numbers in tuples, vectors, maps, optionals, variants and structs; the walk over
+// leaves.
 #pragma once
 
 #include <array>
@@ -18,7 +19,7 @@
 
 namespace sinter {
 
-/// True for a class that compiled functions compare by its bytes; specialise it for one that holds no pointer:
+/// True for a class that compiled functions compare by its bytes. Specialise it for a class without pointers:
 /// `template <> inline constexpr bool sinter::is_value<std::chrono::seconds> = true;`
 template <class T>
 inline constexpr bool is_value = false;
@@ -30,7 +31,7 @@ class dynamic_tensor;
 
 namespace detail {
 
-/// A tensor whose dtype and rank are values. (onnx/dynamic.hpp)
+/// A tensor whose dtype and rank are run-time values. (onnx/dynamic.hpp)
 template <class T>
 inline constexpr bool is_dynamic = std::is_same_v<T, dynamic_tensor>;
 
@@ -63,7 +64,7 @@ template <class T>
 inline constexpr bool is_optional = false;
 template <class T>
 inline constexpr bool is_optional<std::optional<T>> = true;
-/// std::variant, whose header is left to those who use it.
+/// std::variant; users include its header.
 template <class T>
 inline constexpr bool is_variant = requires(const T& x) {
   x.valueless_by_exception();
@@ -73,7 +74,7 @@ template <class T>
 inline constexpr bool is_array = false;
 template <class T, std::size_t N>
 inline constexpr bool is_array<std::array<T, N>> = true;
-/// std::map, whose header is left to those who use it.
+/// std::map; users include its header.
 template <class T>
 concept is_map = requires(T& x, const typename T::key_type& key, typename T::key_compare less) {
   { x.at(key) } -> std::same_as<typename T::mapped_type&>;
@@ -90,7 +91,7 @@ inline constexpr bool is_tuple<std::tuple<T...>> = true;
 template <class... T>
 inline constexpr bool is_tuple<boost::hana::tuple<T...>> = true;
 
-/// True for a class that is a value to its own == and std::hash, and neither a struct of fields nor a pointer.
+/// True for a class with its own == and std::hash, unless it is an aggregate or a pointer.
 template <class T>
 inline constexpr bool is_hashable = false;
 template <class T>
@@ -136,7 +137,7 @@ struct child_list<V<T...>> {
 template <class T>
 using children_of = typename child_list<T>::type;
 
-/// What an array, a vector, an optional or a map holds.
+/// The element type of an array, a vector, an optional or a map.
 template <class T>
 struct element_type {
   using type = typename T::value_type;
@@ -153,8 +154,8 @@ constexpr bool have_addresses(type_list<Field...>) {
   return are_addressed<T, Field...>(std::index_sequence_for<Field...>{});
 }
 
-/// Whether a type can be in a tree, one that is in vectors or maps of each of `Up`. Each reason against it is one
-/// compile-time error; what follows is cut short.
+/// Whether a type can be in a tree. `Up` are the types around it that hold it in vectors or maps. Each reason against a type is
+/// one compile-time error; errors that would follow are suppressed.
 template <class T, class... Up>
 constexpr bool is_tree();
 
@@ -163,7 +164,7 @@ constexpr bool are_trees(type_list<T...>) {
   return (... && is_tree<T, Up...>());
 }
 
-/// What is in a vector or a map; by nothing else can a type hold itself.
+/// Whether T can be in a vector or a map. Only through these can a type hold itself.
 template <class T, class... Up>
 constexpr bool is_element() {
   constexpr bool recursive = (... || std::is_same_v<T, Up>);
@@ -218,7 +219,7 @@ constexpr bool is_tree() {
   }
 }
 
-/// What a type is in a tree.
+/// The kinds of types in a tree.
 enum class branch { tensor, scalar, array, vector, map, optional, variant, tuple, structure, refused };
 
 template <class T>
@@ -235,7 +236,7 @@ constexpr branch branch_of() {
   else return branch::structure;
 }
 
-/// Those whose content has one type.
+/// The kinds whose content has one type.
 constexpr bool has_elements(branch b) {
   return b == branch::array || b == branch::vector || b == branch::map || b == branch::optional;
 }
@@ -262,11 +263,12 @@ struct child_references {
   }
 };
 
-/// What is known of a tree from its type.
+/// The facts of a tree that its type determines.
 struct tree_facts {
   int tensors = 0;  ///< tensors and expressions
   int statics = 0;  ///< words of scalars
-  /// No vector, map, optional, variant or text: the two counts are exact; else they only tell none from some.
+  /// Both counts are exact, because the tree has neither vectors, maps, optionals, variants nor text. Otherwise they only tell 0
+  /// from more.
   bool fixed = true;
   bool lazy = false;  ///< holds expressions
 };
@@ -313,7 +315,7 @@ constexpr tree_facts facts() {
 template <class T>
 inline constexpr tree_facts facts_of = facts<std::remove_cvref_t<T>>();
 
-/// f(i), with a constant i, where a variant holds its alternative i.
+/// Calls f(i), with a constant i, if a variant holds its alternative i.
 template <class V, class F, std::size_t... I>
 constexpr void with_alternative(const V& x, F&& f, std::index_sequence<I...>) {
   ((x.index() == I ? f(std::integral_constant<std::size_t, I>{}) : void()), ...);
@@ -330,9 +332,9 @@ struct ignore_keys {
   constexpr void operator()(const std::string&) const {}
 };
 
-/// Calls v.leaf(x) for every tensor, expression and scalar in order, and v.length(n) for every vector and map (its size),
-/// optional (0 or 1) and variant (its alternative's place) before its content, v.key(k) before what a map has there;
-/// returns v. It goes by value, so that what it holds stays in registers.
+/// Calls v.leaf(x) for every tensor, expression and scalar, in order. v.length(n) comes before the content of a vector or map (its
+/// size), an optional (0 or 1) and a variant (its alternative's index). v.key(k) comes before the value of a map's key. Returns v,
+/// which is passed by value, so that its members stay in registers.
 template <class T, class Visitor>
 constexpr Visitor visit_leaves(T& t, Visitor v) {
   constexpr branch b = branch_of<std::remove_const_t<T>>();
@@ -377,7 +379,7 @@ struct leaf_calls {
   constexpr void key(const std::string& k) const { (*on_key)(k); }
 };
 
-/// The same with functions: leaf(x), length(n) and key(k).
+/// The same with three functions: leaf(x), length(n) and key(k).
 template <class T, class Leaf, class Length = ignore_lengths, class Key = ignore_keys>
 constexpr void for_each_leaf(T& t, Leaf&& leaf, Length&& length = {}, Key&& key = {}) {
   visit_leaves(t,

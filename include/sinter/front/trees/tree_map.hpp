@@ -19,7 +19,7 @@ namespace sinter {
 
 struct all_leaves_t {};
 
-/// Numbers, enums, flags and text are leaves beside tensors, too: `tree_map(f, all_leaves, state)`.
+/// Makes numbers, enums, flags and text leaves beside tensors, too: `tree_map(f, all_leaves, state)`.
 inline constexpr all_leaves_t all_leaves{};
 
 namespace detail {
@@ -32,34 +32,34 @@ constexpr auto settle(R&& result, location at) {
   else return T(std::forward<R>(result));
 }
 
-/// Where in a tree a visitor is; lives on the visitor's stack.
+/// The place of a visitor in a tree; lives on the visitor's stack.
 struct tree_place {
   const tree_place* up = nullptr;
   std::size_t index = 0;
-  const char* name = nullptr;  ///< a field's name_text
+  const char* name = nullptr;  ///< name_text of a field
   const std::string* key = nullptr;
 };
 
-/// "blocks.0.qkv.w": the names of fields and keys, and places, from the root; "" there. (tree_rules.hpp)
+/// "blocks.0.qkv.w": the names of fields, the keys and the indexes from the root; "" at the root. (tree_rules.hpp)
 SINTER_API std::string path_of(const tree_place& at);
 
-/// Two trees differ at a place: their lengths, values or alternatives do. (tree_rules.hpp)
+/// user_error for trees that differ at a place in length, value or alternative. (tree_rules.hpp)
 [[noreturn]] SINTER_API void fail_structure(const char* op, const tree_place& at, const char* what, std::size_t first,
                                             std::size_t other, location where);
 
-/// The same of a map's keys.
+/// user_error for maps whose keys differ.
 [[noreturn]] SINTER_API void fail_keys(const char* op, const tree_place& at, const std::string& first,
                                        const std::string& other, location where);
 
-/// The tensors of a tree, each with the address that stands for its type.
+/// The tensors of a tree, each with an address that stands for its type.
 class flat_tree {
  public:
   flat_tree(const char* op, location where, const flat_tree* like) : op_(op), where_(where), like_(like) {}
 
   SINTER_API void add(const void* leaf, const void* kind);
-  /// The length of a vector, or what stands for one. user_error where it is not that of the tree that this one is to be like.
+  /// The length of a vector, or a value that plays its part. user_error if it differs from the tree that this tree must match.
   SINTER_API void length(const tree_place& at, const char* what, std::size_t n);
-  /// A map's key, in the same way.
+  /// A map's key, checked in the same way.
   SINTER_API void key(const tree_place& at, const std::string& k);
 
   std::size_t size() const { return leaves_.size(); }
@@ -90,7 +90,7 @@ constexpr std::size_t count_types(type_list<T...>) {
   return sizeof...(T);
 }
 
-/// Whether two types have one structure at their roots; vectors and optionals are compared when they are there.
+/// Whether two types have one structure at their roots. Lengths of vectors and optionals are compared at run time.
 template <class T, class U>
 constexpr bool same_branch() {
   constexpr branch b = branch_of<T>(), c = branch_of<U>();
@@ -114,7 +114,7 @@ constexpr bool all_match(type_list<A...>, type_list<B...>) {
   else return (... && trees_match<Fits, A, B>());
 }
 
-/// Whether two trees have one structure by their types, and Fits<A, B>::value holds for tensors of one place.
+/// Whether the types of two trees have one structure, and Fits<A, B>::value holds for tensors at each place.
 template <template <class, class> class Fits, class A, class B>
 constexpr bool trees_match() {
   constexpr branch a = branch_of<A>(), b = branch_of<B>();
@@ -127,8 +127,8 @@ constexpr bool trees_match() {
   else return all_match<Fits>(children_of<A>{}, children_of<B>{});
 }
 
-/// Rebuilds trees from the results of `f`. Scalars: whether f sees them; else they are copied from the first tree. Places:
-/// whether f is told where the leaves are.
+/// Rebuilds trees from the results of `f`. With Scalars, f receives them; otherwise they are copied from the first tree. With
+/// Places, f receives the places of leaves.
 template <class F, bool Scalars, bool Places = false>
 struct tree_mapper {
   F& f;
@@ -295,7 +295,7 @@ struct tree_mapper {
   }
 };
 
-/// Appends the tensors of `t`, which is at a place of a tree.
+/// Appends the tensors of `t`, which is at place `at` of a tree.
 template <class T>
 void flatten(const T& t, const tree_place& at, flat_tree& to) {
   constexpr branch b = branch_of<T>();
@@ -334,7 +334,7 @@ void flatten(const T& t, const tree_place& at, flat_tree& to) {
   }
 }
 
-/// Whether a copy of a tree has tensors of its own that may be assigned to.
+/// Whether a copy of a tree owns its tensors, so that they can be assigned to.
 template <class T>
 constexpr bool owns_leaves();
 template <class... T>
@@ -361,7 +361,7 @@ constexpr bool owns_leaves() {
   else return false;
 }
 
-/// The types of a tree's tensors behind those found, each once.
+/// Appends the types of a tree's tensors to Found, each type once.
 template <class... Found, class T>
 constexpr auto with_leaves_of(type_list<Found...> found, std::type_identity<T>);
 template <class Found>
@@ -384,11 +384,11 @@ constexpr auto with_leaves_of(type_list<Found...> found, std::type_identity<T>) 
 template <class T, class>
 using same_leaf = T;
 
-/// Whether f of `N` tensors of each of these types is of that type.
+/// Whether f of `N` tensors of each of these types returns the same type.
 template <class F, class... N, class... Leaf>
 constexpr bool keeps_types(type_list<N...>, type_list<Leaf...>) {
   const auto keeps = []<class L>(std::type_identity<L>) {
-    // What std says of calls is longer where f's body fails to compile.
+    // A requires-expression, since errors in f's body are shorter than through std::invoke_result.
     if constexpr (!requires(F & f, const same_leaf<L, N>&... x) { f(x...); }) {
       return false;
     } else {
@@ -400,8 +400,8 @@ constexpr bool keeps_types(type_list<N...>, type_list<Leaf...>) {
   return (... && keeps(std::type_identity<Leaf>{}));
 }
 
-/// tree_mapper's of trees of one type whose leaves keep theirs: a copy of the first, each tensor replaced. What walks over the
-/// trees does not depend on F.
+/// tree_mapper for trees of one type whose leaves keep their types: a copy of the first tree with each tensor replaced. The
+/// walk over the trees does not depend on F.
 template <class F, class... Leaf, std::size_t... I, class T>
 T map_alike(type_list<Leaf...>, std::index_sequence<I...>, const char* op, location where, F& f,
             const T* const (&trees)[sizeof...(I)]) {
@@ -437,7 +437,7 @@ constexpr auto map_tree(const char* op, location where, F&& f, const T& t, const
   }
 }
 
-/// map_tree of a function of the user. All: it sees the numbers beside tensors, too.
+/// map_tree for the user's function. With All, it receives the numbers beside tensors, too.
 template <bool All = false, class F, class... Ts>
 constexpr auto map_tree_by_user(location where, F&& f, const Ts&... ts) {
   const auto call = [&](const auto&... x) -> decltype(auto) {
@@ -454,7 +454,7 @@ constexpr auto map_tree_by_user(location where, F&& f, const Ts&... ts) {
 
 struct mixed_leaves {};
 
-/// A leaf type in a fold: void where there is none, mixed_leaves where types differ.
+/// The common type of leaves in a fold: void without leaves, mixed_leaves if types differ.
 template <class T>
 struct leaf_kind {
   using type = T;
@@ -485,7 +485,7 @@ constexpr auto kind_of_leaves() {
   else return kind_of_leaves<Scalars>(children_of<T>{});
 }
 
-/// The leaves of a tree of fixed size, one type each.
+/// The leaves of a tree of fixed size, each with its type.
 template <bool Scalars, class T>
 constexpr auto leaf_tuple(const T& t, location where) {
   constexpr branch b = branch_of<T>();
@@ -498,13 +498,11 @@ constexpr auto leaf_tuple(const T& t, location where) {
 
 }  // namespace detail
 
-/// The tree of f(leaf of t, leaf of each other tree) over all tensors. Expressions become tensors. The trees must have
-/// one structure: equal containers, vector lengths, keys of maps, engaged optionals and alternatives of variants (else user_error);
-/// leaf types may differ.
-/// Structs keep their type where it holds the results; a struct template becomes the one of other arguments that does, so that
-/// `mlp<float>` is `mlp<bf16>`; tuples, vectors and maps take the results' types. Numbers,
-/// enums and flags beside tensors are configuration: they come from the first tree as they are. In a tree without any
-/// tensor they are the leaves. Up to eight trees.
+/// The tree of f(leaf of t, leaf of each other tree) over all tensors. Expressions become tensors. The trees must have one
+/// structure: equal containers, vector lengths, keys of maps, engaged optionals and alternatives of variants (else user_error).
+/// Leaf types may differ. Structs keep their type if it holds the results. Otherwise a struct template takes arguments that do:
+/// `mlp<float>` becomes `mlp<bf16>`. Tuples, vectors and maps take the results' types. Numbers, enums and flags beside tensors
+/// are configuration, and come from the first tree. In a tree without tensors they are the leaves. Up to eight trees.
 template <class F, class T, class T2 = detail::absent, class T3 = detail::absent, class T4 = detail::absent,
           class T5 = detail::absent, class T6 = detail::absent, class T7 = detail::absent, class T8 = detail::absent>
 constexpr auto tree_map(F&& f, const T& t, const T2& t2 = {}, const T3& t3 = {}, const T4& t4 = {}, const T5& t5 = {},
@@ -520,7 +518,7 @@ constexpr auto tree_map(F&& f, const T& t, const T2& t2 = {}, const T3& t3 = {},
   else return over(t, t2, t3, t4, t5, t6, t7, t8);
 }
 
-/// The same of every leaf: numbers, enums, flags and text go through f, too. Up to four trees.
+/// The same for every leaf: numbers, enums, flags and text go through f, too. Up to four trees.
 template <class F, class T, class T2 = detail::absent, class T3 = detail::absent, class T4 = detail::absent>
 constexpr auto tree_map(F&& f, all_leaves_t, const T& t, const T2& t2 = {}, const T3& t3 = {}, const T4& t4 = {},
                         location where = location::current()) {
@@ -531,8 +529,8 @@ constexpr auto tree_map(F&& f, all_leaves_t, const T& t, const T2& t2 = {}, cons
   else return over(t, t2, t3, t4);
 }
 
-/// f(… f(f(init, first leaf), second leaf) …, last leaf), over the leaves that tree_map visits. Every result is
-/// converted to init's type: to add up tensors, start from a tensor.
+/// f(… f(f(init, first leaf), second leaf) …, last leaf), over the leaves that tree_map visits. Every result is converted to
+/// init's type: to sum tensors, start from a tensor.
 template <class F, class T, class Init>
 constexpr auto tree_reduce(F&& f, const T& t, const Init& init, location where = location::current()) {
   using total_type = decltype(detail::settle(init, where));
@@ -548,8 +546,8 @@ constexpr auto tree_reduce(F&& f, const T& t, const Init& init, location where =
   return total;
 }
 
-/// The leaves that tree_map visits, in order: a std::array when there are a fixed number of one type, a std::vector
-/// when there are vectors or optionals, a std::tuple when the types differ.
+/// The leaves that tree_map visits, in order: a std::array for a fixed number of one type, a std::vector for trees with
+/// vectors or optionals, a std::tuple for different types.
 template <class T>
 constexpr auto tree_leaves(const T& t, location where = location::current()) {
   constexpr detail::tree_facts facts = detail::facts_of<T>;
@@ -579,7 +577,7 @@ constexpr auto tree_leaves(const T& t, location where = location::current()) {
 
 }  // namespace sinter
 
-// Header-only: whoever sees the declarations has the definitions as well.
+// Header-only builds include the definitions with the declarations.
 #if !defined(SINTER_COMPILED)
 #include "tree_rules.hpp"
 #endif

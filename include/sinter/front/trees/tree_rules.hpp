@@ -1,4 +1,4 @@
-// front/trees/tree_rules.hpp: what is said of trees that differ; compiled once.
+// front/trees/tree_rules.hpp: the errors for trees that differ, and paths; compiled once.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace sinter::detail {
 
-/// g++ ends with "::name)}]", clang++ with ".name}]"; a name is its own text.
+/// The text of g++ ends with "::name)}]", the text of clang++ with ".name}]"; a plain name is its own text.
 SINTER_API std::string field_of(const char* text) {
   const std::string_view all = text;
   const std::size_t end = all.find_last_not_of(")}]") + 1;

@@ -1,5 +1,5 @@
-// ir/ops/arg_reduce.hpp: arg_reduce (x): ints = {axis}, attr.combiner maximum or minimum: i64 index of the first extreme; NaN is
-// extreme. An extent known to be 0 is refused; -1 where one turns out to be.
+// ir/ops/arg_reduce.hpp: arg_reduce (x): ints = {axis}, attr.combiner maximum or minimum: i64 index of the first extreme; NaN
+// is an extreme. An extent known to be 0 is refused; an extent that turns out to be 0 gives -1.
 #pragma once
 
 #include "elements.hpp"

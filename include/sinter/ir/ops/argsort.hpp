@@ -1,5 +1,6 @@
-// ir/ops/argsort.hpp: argsort (x): ints = {axis, descending}, dims = {count}: i64 places along the axis of its first `count` elements
-// in order, of equal ones the first first. NaN comes last either way; -0 equals 0. A count is 0 to the extent.
+// ir/ops/argsort.hpp: argsort (x): ints = {axis, descending}, dims = {count}: i64 places along the axis of the first `count`
+// elements in sorted order; equal elements keep their order. NaN comes last in either direction; -0 equals 0. A count is 0 to
+// the extent.
 #pragma once
 
 #include <algorithm>

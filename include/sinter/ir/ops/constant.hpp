@@ -1,4 +1,5 @@
-// ir/ops/constant.hpp: constant, one literal everywhere: attr.type, attr.dims, attr.literal; of one apart, ints = {its source}.
+// ir/ops/constant.hpp: constant, one literal everywhere: attr.type, attr.dims, attr.literal; for a constant apart, ints =
+// {its source}.
 #pragma once
 
 #include <bit>
@@ -8,7 +9,7 @@
 
 namespace sinter::ir::ops {
 
-/// A literal that reads back as the same bits; a NaN with a payload prints its bits.
+/// A literal that reads back with the same bits; a NaN with a payload prints its bits.
 inline std::string literal_text(dtype t, scalar literal) {
   if (is_bool(t)) return literal.i != 0 ? "true" : "false";
   if (is_unsigned(t)) return std::to_string(static_cast<std::uint64_t>(literal.i));

@@ -1,4 +1,4 @@
-// ir/ops/derivatives.hpp: what transposes and tangents of the structural ops are made of.
+// ir/ops/derivatives.hpp: building blocks of the structural ops' transposes and tangents.
 #pragma once
 
 #include <cstdlib>
@@ -37,7 +37,7 @@ inline axes_t repeated(const shape& from, const shape& to) {
   return axes;
 }
 
-/// `step` - 1 zeros after each element of an axis but the last.
+/// Inserts `step` - 1 zeros after each element of an axis except the last.
 inline value stuff(const value& x, std::size_t axis, std::int64_t step) {
   shape full = x.extents();
   const dim n = full[axis], outer = product(part(full, 0, axis)), inner = product(part(full, axis + 1, full.size()));
@@ -48,7 +48,7 @@ inline value stuff(const value& x, std::size_t axis, std::int64_t step) {
   return reshape(y, std::move(full));
 }
 
-/// The transpose of slice: puts elements back where they were read, among zeros.
+/// The transpose of slice: puts elements back at their places, among zeros.
 inline value unslice(value x, const shape& full, const shape& start, const axes_t& steps) {
   const shape count = x.extents();
   if (std::any_of(count.begin(), count.end(), [](const dim& d) { return d.is(0); })) return zeros(x, full);
@@ -69,7 +69,7 @@ inline value unslice(value x, const shape& full, const shape& start, const axes_
   return pad(x, std::move(low), high, 0.0);
 }
 
-/// Each element of x: the product of the others along the axis; exact with zeros.
+/// For each element of x, the product of the others along the axis; exact with zeros.
 inline value exclusive_products(const value& x, std::int64_t axis) {
   const auto a = static_cast<std::size_t>(axis);
   if (x.extents()[a].is(1)) return x.like(1.0);
@@ -87,7 +87,7 @@ inline value exclusive_products(const value& x, std::int64_t axis) {
   return before * scan(slice(wide, x.extents(), two, steps), op::mul, axis, true);
 }
 
-/// The derivative of a product along `axes` by each element of x. Parts of a product may leave the range of 16 bits.
+/// The derivative of a product along `axes` by each element of x. Partial products may leave the range of 16 bits.
 inline value product_slopes(const value& x, const axes_t& axes) {
   if (is_narrow(x.type())) return cast(product_slopes(cast(x, dtype::f32), axes), x.type());
   if (axes.size() == 1) return exclusive_products(x, axes[0]);
@@ -102,17 +102,18 @@ inline value product_slopes(const value& x, const axes_t& axes) {
   return permute(reshape(exclusive_products(flat, 1), extents), inverse(order));
 }
 
-/// True where x equals the extreme r of `axes`; `count` receives how many elements tie, with r's extents, of halves in f32.
+/// True where x equals the extreme r of `axes`; `count` receives the number of tied elements, with r's extents, in f32 for
+/// halves.
 inline value extremes(const value& x, const value& r, const axes_t& axes, value& count) {
   const value at = eq(x, expand(r, axes, x.extents()));
   count = reduce(cast(at, is_narrow(x.type()) ? dtype::f32 : x.type()), op::add, axes);
   return at;
 }
 
-/// What each of `count` that tie has of x.
+/// x divided by the number of tied elements.
 inline value share(const value& x, const value& count) { return cast(cast(x, count.type()) / count, x.type()); }
 
-/// The largest valid index of extent `extent` on an axis, as big as `index`.
+/// The largest valid index of an axis with extent `extent`, with the extents of `index`.
 inline value last_index(const value& index, const dim& extent) {
   if (const auto n = extent.number()) {
     const std::int64_t most = index.type() == dtype::i32 ? std::numeric_limits<std::int32_t>::max() : *n - 1;
@@ -123,7 +124,7 @@ inline value last_index(const value& index, const dim& extent) {
   return broadcast(reshape(last, shape(index.extents().size(), 1)), index.extents());
 }
 
-/// Where indices are those of an axis of `extent`, which is not 0.
+/// Whether indices are in range for an axis of `extent`, which is not 0.
 inline value is_within(const value& index, const dim& extent) {
   return bit_and(ge(index, 0.0), le(index, last_index(index, extent)));
 }

@@ -52,7 +52,7 @@ struct dot_op {
         }
     });
   }
-  /// Lanes of both operands are a batch; those of one are more rows or columns of one product.
+  /// If both operands have lanes, they are a batch axis; lanes of one operand become more rows or columns of one product.
   static value batch(const lane_site& s) {
     const auto nb = s.n.attr.ints[0], nk = s.n.attr.ints[1];
     const value &a = s.in(0), &b = s.in(1);
@@ -60,11 +60,11 @@ struct dot_op {
     if (s.varies(0)) return lanes_moved_from(dot(lanes_moved_to(a, nb), b, nb, nk), nb);
     const std::int64_t ra = s.rank(0), rb = s.rank(1), rows = ra - nb - nk;
     if (rows > 0 && rb > nb + nk) return lanes_moved_from(dot(a, lanes_moved_to(b, nb + nk), nb, nk), nb + rows);
-    // A matrix and vectors: in turn, so that the lanes come first.
+    // A matrix times vectors: swapped, so that the lanes come first.
     const value left = turned(lanes_moved_to(b, nb), nb + 1, nk), right = turned(a, nb, rows);
     return lanes_moved_from(dot(left, right, nb, nk), nb);
   }
-  /// x with `count` axes from `first` on moved to its end.
+  /// x with `count` axes from `first` on moved to the end.
   static value turned(const value& x, std::int64_t first, std::int64_t count) {
     if (count == 0 || first + count == x.rank()) return x;
     return permute(x, moved_axes(x.rank(), first, first + count, x.rank()));
@@ -81,7 +81,7 @@ struct dot_op {
     const auto nb = static_cast<std::size_t>(s.n().attr.ints[0]), nk = static_cast<std::size_t>(s.n().attr.ints[1]);
     const value other = s.in(1 - k);
     const auto rank = static_cast<std::size_t>(other.rank());
-    // The axes of `other` after the batch, with the ones contracted in the forward product on the other side.
+    // The axes of `other` after the batch, with the axes contracted in the forward product on the other side.
     const std::size_t middle = k == 0 ? nb + nk : rank - nk;
     axes_t perm = iota_axes(0, nb);
     for (auto a : iota_axes(middle, rank)) perm.push_back(a);

@@ -1,4 +1,4 @@
-// ir/ops/elements.hpp: what the reference of several structural ops is made of.
+// ir/ops/elements.hpp: building blocks of several structural ops' reference.
 #pragma once
 
 #include <limits>
@@ -25,13 +25,13 @@ inline void fill(literal_array& out, scalar literal) {
   else std::fill(out.i.begin(), out.i.end(), literal.i);
 }
 
-/// The result reads its operand from `offset` by `strides`.
+/// Copies a view: the result reads its operand from `offset` with `strides`.
 inline void copy_view(const literal_array& x, const extents_t& strides, std::int64_t offset, literal_array& out) {
   if (detail::count_of(out.extents) > 0)
     copy_box(out.extents, x, strides, offset, out, detail::row_major_strides(out.extents), 0);
 }
 
-/// The value that a reduction of nothing has, as the type in which T are combined.
+/// The value of an empty reduction, in the type in which T are combined.
 template <class T>
 T identity_of(op combiner, dtype t) {
   const scalar s = ir::combiner_identity(combiner, t);
@@ -39,7 +39,7 @@ T identity_of(op combiner, dtype t) {
   else return static_cast<T>(s.i);
 }
 
-/// Extents split at an axis: what is before it, the axis, what is after it.
+/// Extents split at an axis: the parts before it, the axis, the parts after it.
 struct split {
   std::int64_t outer = 1, length = 1, inner = 1;
 

@@ -1,6 +1,6 @@
-// ir/ops/gather.hpp: gather (x, index): ints = {axis}: the result has index's extents, which equal x's off the axis; element c reads x
-// at c with c[axis] = index[c]. index is i32 or i64. Indices are clamped to [0, extent). An extent known to be 0 is refused unless
-// the result is empty; 0 or false is read where one turns out to be.
+// ir/ops/gather.hpp: gather (x, index): ints = {axis}. The result has index's extents, which equal x's off the axis; element
+// c reads x at c with c[axis] = index[c]. index is i32 or i64. Indices are clamped to [0, extent). An extent known to be 0 is
+// refused unless the result is empty; an extent that turns out to be 0 gives 0 or false.
 #pragma once
 
 #include "derivatives.hpp"
@@ -25,7 +25,7 @@ struct gather_op : with_axis, without_rounding {
                  });
     });
   }
-  /// Where the index alone varies, its lanes are more places along the axis: x is not repeated.
+  /// If only the index varies, its lanes are more places along the axis, and x is not repeated.
   static value batch(const lane_site& s) {
     const std::int64_t axis = s.n.attr.ints[0];
     if (s.varies(0)) return gather(s.in(0), s.over(1), axis + 1);
@@ -36,7 +36,7 @@ struct gather_op : with_axis, without_rounding {
     extents.insert(extents.begin() + axis, lanes);
     return lanes_moved_from(reshape(found, std::move(extents)), axis);
   }
-  /// An index with its lanes and the axis as one axis; what it repeats along others stays repeated.
+  /// An index whose lanes and axis are one axis; repetitions along other axes stay.
   static value places(const value& index, std::int64_t axis) {
     const auto a = static_cast<std::size_t>(axis);
     const node& n = index.get();
@@ -57,7 +57,7 @@ struct gather_op : with_axis, without_rounding {
     return broadcast(joined(narrow), std::move(extents));
   }
   static value jvp(const site& s, const tangents& t) { return gather(t[0], s.in(1), s.axis()); }
-  /// The clamped indices are the ones that were read.
+  /// The clamped indices are the ones read.
   static value vjp(const site& s, std::size_t, const value& ct) {
     const value x = s.in(0), index = s.in(1);
     const dim extent = x.extents()[static_cast<std::size_t>(s.axis())];

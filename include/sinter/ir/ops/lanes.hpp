@@ -1,4 +1,4 @@
-// ir/ops/lanes.hpp: a node of one lane on its way into the graph of all lanes: what batch rules are asked for, and made of.
+// ir/ops/lanes.hpp: a node of one lane on its way into the graph of all lanes, and building blocks of batch rules.
 #pragma once
 
 #include "../../base/series.hpp"
@@ -7,7 +7,7 @@
 
 namespace sinter::ir {
 
-/// What lanes have, in the graph of all: where it varies, with the lanes as axis 0; else what it is for each of them.
+/// A value in the graph of all lanes: with the lanes as axis 0 if it varies; otherwise shared by all lanes.
 struct lane_value {
   value x;
   bool varies = false;
@@ -15,14 +15,14 @@ struct lane_value {
 
 namespace ops {
 
-/// `extents` behind one more axis.
+/// `extents` after one more axis.
 inline shape behind(const dim& first, const shape& extents) {
   shape all{first};
   all.insert(all.end(), extents.begin(), extents.end());
   return all;
 }
 
-/// x for each of the lanes, as the front end broadcasts: what is broadcast already is so once.
+/// x repeated for each of the lanes; a broadcast of a broadcast is merged.
 inline value over_lanes(const value& x, const dim& lanes) {
   const node& n = x.get();
   graph& g = x.owner();
@@ -31,13 +31,13 @@ inline value over_lanes(const value& x, const dim& lanes) {
   return broadcast(reshape(narrow, behind(1, narrow.extents())), behind(lanes, n.extents));
 }
 
-/// A node of one lane, and its operands for all; one of them varies at least.
+/// A node of one lane, and its operands for all lanes, at least one of which varies.
 struct lane_site {
   const graph& lane;
   const node& n;  ///< in `lane`
   graph& g;       ///< of all lanes
   dim lanes;
-  series<value>& wide;  ///< nodes of `lane` that all lanes share, for each of them, as soon as one is asked for
+  series<value>& wide;  ///< nodes of `lane` that all lanes share, repeated for each lane on first use
   series<lane_value> operands;
 
   const value& in(std::size_t k) const { return operands[k].x; }
@@ -51,7 +51,7 @@ struct lane_site {
   }
   std::int64_t rank(std::size_t k) const { return static_cast<std::int64_t>(lane[n.in[k]].extents.size()); }
 
-  /// The node itself, of operands that all have the lanes.
+  /// The same node on operands that all have the lanes.
   value push(attributes attr) const {
     series<node_id> all;
     all.reserve(operands.size());
@@ -60,7 +60,7 @@ struct lane_site {
   }
 };
 
-/// Axes in another order: those of [first, last) go to `to`, before what was there.
+/// Axes in another order: the axes of [first, last) move to `to`, before the axes that were there.
 inline series<std::int64_t> moved_axes(std::int64_t rank, std::int64_t first, std::int64_t last, std::int64_t to) {
   series<std::int64_t> order;
   const auto add_moved = [&] {
@@ -74,7 +74,7 @@ inline series<std::int64_t> moved_axes(std::int64_t rank, std::int64_t first, st
   return order;
 }
 
-/// x with axis 0 moved so that it is axis `to`; no permutation where it passes extents of 1 only.
+/// x with axis 0 moved to `to`; no permutation if it passes only extents of 1.
 inline value lanes_moved_to(const value& x, std::int64_t to) {
   const shape& e = x.extents();
   bool ones = true;
@@ -86,7 +86,7 @@ inline value lanes_moved_to(const value& x, std::int64_t to) {
   for (auto a : order) turned.push_back(e[static_cast<std::size_t>(a)]);
   return reshape(x, std::move(turned));
 }
-/// The inverse.
+/// The inverse of lanes_moved_to.
 inline value lanes_moved_from(const value& x, std::int64_t from) {
   const shape& e = x.extents();
   bool ones = true;
@@ -99,7 +99,7 @@ inline value lanes_moved_from(const value& x, std::int64_t from) {
   return reshape(x, std::move(turned));
 }
 
-/// Ops that look along the axis that their ints begin with, of operands with the same axes.
+/// Ops along the axis that their ints begin with, for operands with the same axes.
 struct along_axis {
   static value batch(const lane_site& s) {
     attributes attr = s.n.attr;

@@ -1,5 +1,5 @@
-// ir/ops/opaque.hpp: opaque (x…), a token: attr.step; ints = {turn among graph::effects} if it has an effect, else {}. graph.hpp has
-// what a step is, autodiff/opaque.hpp its derivatives.
+// ir/ops/opaque.hpp: opaque (x…), a token: attr.step; ints = {turn among graph::effects} if it has an effect, else {}.
+// graph.hpp describes steps, autodiff/opaque.hpp their derivatives.
 #pragma once
 
 #include "../push_opaque.hpp"

@@ -1,4 +1,4 @@
-// ir/ops/record.hpp: what the record of a structural op has to say, and in which words.
+// ir/ops/record.hpp: the members of a structural op's record, and their vocabulary.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace sinter::ir::ops {
 
 using axes_t = series<std::int64_t>;
 
-/// A part of an error message; becomes text only when the error is thrown, so that checks that pass cost nothing.
+/// A part of an error message. It becomes text only when the error is thrown, so that passing checks cost nothing.
 class piece {
  public:
   piece(const char* s) : text_(s) {}
@@ -62,7 +62,7 @@ struct inference {
     throw internal_error("internal error: malformed operands or attributes of " + std::string(name(n.code)));
   }
 
-  /// What every builder provides: the count of operands, of ints and of dims.
+  /// The counts that every builder provides: of operands, of ints and of dims.
   void expect(std::size_t operands, std::size_t ints, std::size_t dims) const {
     if (n.in.size() != operands || n.attr.ints.size() != ints || n.attr.dims.size() != dims) malformed();
   }
@@ -85,7 +85,7 @@ struct inference {
     for (std::size_t i = 0; fits && i < rank(j); ++i) fits = i == axis || extents(j)[i] == extents(k)[i];
     return fits;
   }
-  /// True for equal dims, and for those that the trace takes to be equal; a graph beyond its trace has been asked before.
+  /// True for equal dims, and for dims that the trace assumes to be equal; a graph after its trace was checked before.
   bool may_agree(const dim& a, const dim& b) const {
     const dim gap = a - b;
     if (gap.is_number()) return gap.is(0);
@@ -117,7 +117,8 @@ struct inference {
       refuse({n.attr.combiner == op::maximum ? "max" : "min", " of nothing: axis ", a, " of ", extents(),
               " is empty; test the extent before, or pad"});
   }
-  /// Refuses a rank above max_rank, a negative extent, and what no memory holds: a plan's sums of bytes fit into 64 bits.
+  /// Refuses a rank above max_rank, a negative extent, and sizes beyond any memory: a plan's sums of bytes must fit into 64
+  /// bits.
   void check_result() const {
     if (n.extents.size() > static_cast<std::size_t>(max_rank))
       refuse(
@@ -132,7 +133,7 @@ struct inference {
   }
 };
 
-/// A node whose elements are computed: its operands, and what the size symbols are.
+/// A node to evaluate: its operands, and the values of size symbols.
 struct evaluation {
   const node& n;
   series<const literal_array*> in;
@@ -142,7 +143,7 @@ struct evaluation {
   std::size_t axis() const { return static_cast<std::size_t>(n.attr.ints[0]); }
 };
 
-/// A node of a graph that is differentiated.
+/// A node of a graph to differentiate.
 struct site {
   graph& g;
   node_id id;
@@ -153,44 +154,44 @@ struct site {
   std::int64_t axis() const { return n().attr.ints[0]; }
 };
 
-/// Tangents of a node's operands; empty where zero, not all.
+/// Tangents of a node's operands; empty for zero, but not all empty.
 using tangents = series<value>;
 
-/// How far rounding may move an element: as far as that of so many terms, added or multiplied one after the other. No terms:
-/// an element is an operand's, perhaps with another sign.
+/// The rounding error of an element: at most that of so many terms, added or multiplied one after another. Without terms an
+/// element is an operand's, perhaps with another sign.
 struct roundings {
   double terms = 0;
   bool multiplied = false;
-  bool in_own_dtype = false;  ///< sums of halves are rounded each time; else they are kept in f32
+  bool in_own_dtype = false;  ///< sums of halves round each time; otherwise they are kept in f32
 };
 
-/// The record of a structural op: everything that a stage of ir, autodiff, batch or verify asks of it. Its lowering to kernels is in
+/// The record of a structural op: all facts that stages of ir, autodiff, batch and verify need. Its lowering to kernels is in
 /// plan/lowering/ops.
 template <class Op>
 concept record_of_op = requires(inference& f, const node& n, const evaluation& e, literal_array& out, const site& s,
                                 std::size_t k, const value& ct, const tangents& t, const lane_site& l) {
-  { Op::infer(f) } -> std::same_as<void>;           // dtype and extents of f.n, or a user_error
-  { Op::text(n) } -> std::same_as<std::string>;     // " axis=1": every attribute that the result's type does not show
+  { Op::infer(f) } -> std::same_as<void>;           // infers dtype and extents of f.n, or throws user_error
+  { Op::text(n) } -> std::same_as<std::string>;     // " axis=1": all attributes that the result's type does not show
   { Op::reference(e, out) } -> std::same_as<void>;  // the elements of `out`, in f64 or 64-bit integers
-  { Op::jvp(s, t) } -> std::same_as<value>;         // the tangent of the result; empty where zero
-  { Op::vjp(s, k, ct) } -> std::same_as<value>;     // what operand k receives for the cotangent; empty where none flows
+  { Op::jvp(s, t) } -> std::same_as<value>;         // the tangent of the result; empty for zero
+  { Op::vjp(s, k, ct) } -> std::same_as<value>;     // the cotangent of operand k; empty for none
   { Op::batch(l) } -> std::same_as<value>;          // the node for all lanes, which are its first axis
   { Op::rounding(e, out) } -> std::same_as<roundings>;
 };
 
-/// A record that says at once what all operands receive, where each in turn would take time that grows with their number.
+/// A record that gives the cotangents of all operands at once, because one by one the time would grow with their number.
 template <class Op>
 concept pulls_at_once = requires(const site& s, const series<char>& asked, const value& ct) {
   { Op::vjps(s, asked, ct) } -> std::same_as<series<value>>;
 };
 
-/// What the records of several ops have in common.
+/// Common parts of records.
 struct without_derivative {
   static value jvp(const site&, const tangents&) { return {}; }
   static value vjp(const site&, std::size_t, const value&) { return {}; }
 };
 
-/// Ops that are applied to tangents as they are to values.
+/// Ops that apply to tangents as to values.
 struct linear {
   static value jvp(const site& s, const tangents& t) {
     attributes attr = s.n().attr;
@@ -220,7 +221,7 @@ struct with_axis {
   static std::string text(const node& n) { return " axis=" + std::to_string(n.attr.ints.at(0)); }
 };
 
-/// Ops that walks over a graph handle themselves, since they have many results, or none of their own.
+/// Ops that walks over a graph handle themselves, because they have several results, or no value.
 struct handled_by_walks : without_rounding {
   [[noreturn]] static void unasked() {
     throw internal_error("internal error: a walk asks the record of what it handles");

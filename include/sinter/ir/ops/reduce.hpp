@@ -34,7 +34,7 @@ struct reduce_op {
   static std::string text(const node& n) {
     return std::string(" ") + name(n.attr.combiner) + " axes=" + piece(n.attr.ints).text();
   }
-  /// Of each axis of x in the result, which are 0 where it is reduced.
+  /// The strides in the result of each axis of x; 0 for reduced axes.
   static extents_t strides_of(const node& n, const literal_array& x, const literal_array& out) {
     extents_t strides(x.extents.size(), 0);
     const extents_t kept = detail::row_major_strides(out.extents);

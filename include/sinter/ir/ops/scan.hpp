@@ -1,5 +1,6 @@
-// ir/ops/scan.hpp: scan (x): ints = {axis, reverse}, attr.combiner add, mul, maximum or minimum: element i along the axis combines x's 0
-// to i, or with reverse 1 i to the end, in f32 if 16 bits. (x, a), add: y[i] = x[i] + a[i]·y[i-1], y[0] = x[0].
+// ir/ops/scan.hpp: scan (x): ints = {axis, reverse}, attr.combiner add, mul, maximum or minimum. Element i along the axis
+// combines elements 0 to i of x, or with reverse 1 elements i to the end. 16-bit floats combine in f32. (x, a), add: y[i] =
+// x[i] + a[i]·y[i-1], y[0] = x[0].
 #pragma once
 
 #include "derivatives.hpp"
@@ -7,7 +8,7 @@
 
 namespace sinter::ir::ops {
 
-/// Each element's neighbour along the axis, the one before it or the one after it; `end` where there is none.
+/// Each element's previous or next neighbour along the axis; `end` if there is none.
 inline value neighbour(const value& x, std::int64_t axis, bool after, double end) {
   const shape none(x.extents().size(), 0);
   shape one = none;
@@ -16,7 +17,7 @@ inline value neighbour(const value& x, std::int64_t axis, bool after, double end
                axes_t(none.size(), 1));
 }
 
-/// Where each element of a running maximum or minimum y of x was found: the last place that set it.
+/// The place where each element of a running maximum or minimum y of x was found: the last place that set it.
 inline value found_at(const value& x, const value& y, std::int64_t axis, bool reverse) {
   const value place = iota(x, dtype::i64, x.extents(), axis);
   const value end = reverse ? scan(place, op::maximum, axis, true) : place.like(0.0);
@@ -86,11 +87,11 @@ struct scan_op : along_axis {
     if (x.extents()[static_cast<std::size_t>(axis)].is(0)) return ct;
     if (combiner == op::maximum || combiner == op::minimum)
       return scatter_add(zeros(ct, x.extents()), found_at(x, y, axis, reverse), ct, axis);
-    // What an element of y changes, itself and through those after it.
+    // The cotangent of an element of y, through itself and through the later elements.
     const value changed = recurrence(ct, neighbour(factors ? factors : x, axis, !reverse, 0.0), axis, !reverse);
     if (!factors) return neighbour(y, axis, reverse, 1.0) * changed;
     if (k == 0) return changed;
-    // The product is moved as a whole: the first factor receives 0, whatever `changed` is there.
+    // The whole product is moved: the first factor receives 0, whatever `changed` is there.
     return neighbour(neighbour(changed, axis, !reverse, 0.0) * y, axis, reverse, 0.0);
   }
   static roundings rounding(const evaluation& e, const literal_array& out) {

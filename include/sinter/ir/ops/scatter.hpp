@@ -1,7 +1,7 @@
-// ir/ops/scatter.hpp: scatter (base, index, updates): ints = {axis, apart}, attr.combiner: base, where for each c of updates the
-// element at c with c[axis] = index[c] is combined with updates[c]: by mul, maximum or minimum, or (identity) replaced, by the last of
-// those that meet. Extents and indices are scatter_add's; those out of range are dropped. With `apart` those that meet
-// are equal.
+// ir/ops/scatter.hpp: scatter (base, index, updates): ints = {axis, apart}, attr.combiner. The result is base; for each c of
+// updates, its element at c with c[axis] = index[c] is combined with updates[c]. The combiner is mul, maximum or minimum, or
+// identity, by which the last of several updates replaces the element. Extents and indices are as in scatter_add; indices out
+// of range are dropped. With `apart`, updates of one element are equal.
 #pragma once
 
 #include "derivatives.hpp"
@@ -83,7 +83,7 @@ struct scatter_op : along_axis {
     return {static_cast<double>(out.f.size()), true, true};
   }
 
-  /// Where an update is the last one of its element. An index that is repeated off the axis is asked once.
+  /// Where an update is the last of its element. An index that repeats off the axis is evaluated once.
   static value is_last(const site& s) {
     if (is_apart(s)) return within(s);
     const value all = s.in(1);
@@ -118,7 +118,7 @@ struct scatter_op : along_axis {
   static dim extent_of(const site& s) { return s.in(0).extents()[static_cast<std::size_t>(s.axis())]; }
   static value within(const site& s) { return is_within(s.in(1), extent_of(s)); }
 
-  /// Which elements are the extreme that is the result, and how many of them there are; of halves in f32.
+  /// The elements that equal the extreme in the result, and their number; in f32 for halves.
   static ties ties_of(const site& s) {
     const value y = s.result(), updates = s.in(2);
     const dtype t = is_narrow(y.type()) ? dtype::f32 : y.type();
@@ -129,8 +129,8 @@ struct scatter_op : along_axis {
     return e;
   }
 
-  /// The result's derivative by what is multiplied. By the base it is the product of the updates; by an update that meets no other
-  /// it is the base.
+  /// The slopes of a product. By the base it is the product of the updates; by an update that is alone at its element it is
+  /// the base.
   static slopes product_slopes_of(const site& s) {
     const value base = s.in(0), index = s.in(1), updates = s.in(2);
     const value by_base = scatter(base.like(1.0), index, updates, op::mul, s.axis(), is_apart(s));
@@ -143,8 +143,8 @@ struct scatter_op : along_axis {
     return {by_base, select(le(met, 1.0), alone, slope_of_several(s))};
   }
 
-  /// The derivative by an update that meets others: the result through it, of a zero the product of the others; in f64, which holds
-  /// the product of several that f32 does not. A second derivative by two that are both 0 is not told.
+  /// The slope by an update that shares its element: the result divided by it; for a zero, the product of the others. It is
+  /// in f64, which holds products that f32 does not. A second derivative by two zeros is undefined.
   static value slope_of_several(const site& s) {
     const value base = cast(s.in(0), dtype::f64), index = s.in(1), updates = cast(s.in(2), dtype::f64);
     const value no_base = eq(base, 0.0), no_update = eq(updates, 0.0);

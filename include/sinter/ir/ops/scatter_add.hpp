@@ -1,6 +1,6 @@
-// ir/ops/scatter_add.hpp: scatter_add (base, index, updates): ints = {axis}: base plus, for each c of updates, updates[c] at c with
-// c[axis] = index[c]; index (i32 or i64) and updates have equal extents, which equal base's off the axis. Indices out of range
-// are dropped.
+// ir/ops/scatter_add.hpp: scatter_add (base, index, updates): ints = {axis}: base plus, for each c of updates, updates[c] at
+// c with c[axis] = index[c]. index (i32 or i64) and updates have equal extents, which equal base's off the axis. Indices out
+// of range are dropped.
 #pragma once
 
 #include "derivatives.hpp"

@@ -1,6 +1,6 @@
-// ir/ops/searchsorted.hpp: searchsorted (sorted, x): ints = {axis, right}: for each element of x how many of sorted's along the axis
-// precede it, i64; with right 1 equal ones do, too. Off the axis extents are equal. NaN is last; the same bisection everywhere, whatever
-// `sorted` is.
+// ir/ops/searchsorted.hpp: searchsorted (sorted, x): ints = {axis, right}: for each element of x the number of sorted's
+// elements along the axis that precede it, i64; with right 1 equal ones count, too. Off the axis extents are equal. NaN is
+// last. All backends use the same bisection, even if `sorted` is not sorted.
 #pragma once
 
 #include "argsort.hpp"

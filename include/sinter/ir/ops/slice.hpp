@@ -7,8 +7,8 @@
 namespace sinter::ir::ops {
 
 struct slice_op : linear, without_rounding {
-  /// Refuses start + i·step outside [0, extent) for an i of [0, count). Of open sizes what is known neither way passes: the
-  /// graph is for sizes that who pushes the node has compared.
+  /// Refuses start + i·step outside [0, extent) for an i of [0, count). Undecidable relations of open sizes pass: the code
+  /// that pushes the node has compared the sizes.
   static void check_range(const inference& f, std::size_t axis, const dim& extent, const dim& count, const dim& start,
                           std::int64_t step) {
     if (count.is(0)) return;

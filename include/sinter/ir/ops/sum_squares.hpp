@@ -1,18 +1,18 @@
-// ir/ops/sum_squares.hpp: sum_squares (x): ints = axes ascending, which are dropped. The sum of the squares of f16, bf16 or f32 as an
-// f64, in whose range it is; a square has the digits of f32 at least. Of f64: their sum.
+// ir/ops/sum_squares.hpp: sum_squares (x): ints = axes ascending, which are dropped. The sum of the squares of f16, bf16 or
+// f32 is an f64, which has the range for it. A square has at least f32's precision. For f64, the sum of squares.
 #pragma once
 
 #include "reduce.hpp"
 
 namespace sinter::ir::ops {
 
-/// The power of two next to 1 / √s, for what lies in f32's range, and its reciprocal: elements of which s is the sum of squares are
-/// about 1 with this factor, or less. They have no derivative.
+/// The power of two next to 1 / √s, for an s in f32's range, and its reciprocal. Elements whose sum of squares is s are at
+/// most about 1 after multiplication with it. No derivative.
 struct magnitude {
   value inverse, itself;
 
   explicit magnitude(const value& s) {
-    constexpr std::int64_t one = std::int64_t{1} << 52;  // of the exponent
+    constexpr std::int64_t one = std::int64_t{1} << 52;  // of the exponent field
     const value bits = as(minimum(maximum(s, 0x1p-248), 0x1p248), dtype::i64);
     const value turned = number(bits, 1534 * one) - push(op::shr, {bits, number(bits, 1)});
     const value exponent = bit_and(turned, number(bits, 0x7ff * one));
@@ -55,7 +55,7 @@ struct sum_squares_op {
       out.f[static_cast<std::size_t>(j)] += vocabulary::rounded(v * v);
     });
   }
-  /// Elements of about 1, and what they were divided by: so that no product overflows or underflows on its way. f64 stays as it is.
+  /// Elements scaled to about 1, and their divisor, so that no intermediate product overflows or underflows. f64 is not scaled.
   struct scaled {
     value x, by;
     explicit scaled(const site& s) : x(s.in(0)), by(s.result().like(1.0)) {

@@ -1,4 +1,4 @@
-// ir/ops/table.hpp: the records of the structural ops, by op: what walks over graphs ask.
+// ir/ops/table.hpp: the records of the structural ops, by op, for walks over graphs.
 #pragma once
 
 #include "arg_reduce.hpp"
@@ -35,7 +35,7 @@ struct record {
   value (*vjp)(const site&, std::size_t, const value&);
   value (*batch)(const lane_site&);
   roundings (*rounding)(const evaluation&, const literal_array&);
-  series<value> (*vjps)(const site&, const series<char>& asked, const value&);  ///< null: vjp of each operand
+  series<value> (*vjps)(const site&, const series<char>& asked, const value&);  ///< null: call vjp for each operand
 };
 
 template <class Op>

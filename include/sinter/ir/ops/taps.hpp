@@ -1,18 +1,18 @@
-// ir/ops/taps.hpp: an expression at one place of some of its axes, made of what it is made of there.
+// ir/ops/taps.hpp: an expression at one place of some of its axes, rebuilt from its operands at that place.
 #pragma once
 
 #include "derivatives.hpp"
 
 namespace sinter::ir::ops {
 
-/// Takes places of some axes through pointwise ops, permutations, padding of other axes, repetition and windows: what is read at
-/// several places is no value of its own, which a plan would store.
+/// Takes places of some axes through pointwise ops, permutations, padding of other axes, repetition and windows. A value that
+/// is read at several places is not stored.
 class tap_reader {
  public:
-  /// Where each axis is taken, or -1 where it is left.
+  /// The place of each axis, or -1 for axes that stay.
   using places = axes_t;
 
-  /// How many ops the expression is made of, and how many of them are windows; no more than is worth being copied.
+  /// The number of the expression's ops, and of windows among them, up to the number that is worth copying.
   struct size {
     std::int64_t ops = 0, windows = 0;
     static constexpr std::int64_t most = 64;
@@ -69,7 +69,7 @@ class tap_reader {
   static value permuted_at(const value& x, const node& n, const places& where) {
     places below(where.size());
     for (std::size_t k = 0; k < where.size(); ++k) below[static_cast<std::size_t>(n.attr.ints[k])] = where[k];
-    axes_t number(where.size()), order;  // of each axis below among those that are left
+    axes_t number(where.size()), order;  // the number of each axis below among the remaining ones
     for (std::size_t d = 0, next = 0; d < below.size(); ++d)
       number[d] = static_cast<std::int64_t>(below[d] < 0 ? next++ : 0);
     for (std::size_t k = 0; k < where.size(); ++k)
@@ -91,7 +91,7 @@ class tap_reader {
     const value y = at({x.owner(), n.in[0], x.where()}, where);
     return {x.owner(), x.owner().push(op::pad, {y.id()}, std::move(attr), n.where), x.where()};
   }
-  /// An axis of extent 1 is there for all places.
+  /// An axis of extent 1 serves all places.
   static value part_at(const value& x, const places& where) {
     shape counts = x.extents(), starts(counts.size(), 0);
     for (std::size_t d = 0; d < counts.size(); ++d)

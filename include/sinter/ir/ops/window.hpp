@@ -1,5 +1,5 @@
-// ir/ops/window.hpp: window (x): attr.dims = the result's extents, then a start an axis of x; ints = a row of factors an axis of x: result
-// position i reads x at start + Σ factor·i, as a step times a place and a dilation times a tap.
+// ir/ops/window.hpp: window (x): attr.dims = the result's extents, then a start for each axis of x; ints = a row of factors
+// for each axis of x. Result position i reads x at start + Σ factor·i: a step times a place, and a dilation times a tap.
 #pragma once
 
 #include "derivatives.hpp"
@@ -11,7 +11,7 @@ namespace sinter::ir::ops {
 struct window_op : linear, without_rounding {
   static std::size_t result_rank(const node& n, std::size_t operand_rank) { return n.attr.dims.size() - operand_rank; }
 
-  /// Refuses reads outside of axis d. Of open sizes what is known neither way passes, as in slice.
+  /// Refuses reads outside of axis d. Undecidable relations of open sizes pass, as in slice.
   static void check_range(const inference& f, std::size_t d, std::size_t rank) {
     const dim& extent = f.extents()[d];
     dim low = f.n.attr.dims[rank + d], high = low;
@@ -38,7 +38,7 @@ struct window_op : linear, without_rounding {
     }
     f.check_result();
     for (std::size_t d = 0; d < r && !nothing; ++d) {
-      // What is past counting is no start of an axis.
+      // A start of excessive magnitude is refused.
       const auto start = f.n.attr.dims[rank + d].number();
       if (start && (*start > std::int64_t{1} << 60 || *start < 0 - (std::int64_t{1} << 60)))
         f.refuse({"the start ", *start, " is not on axis ", d, " of ", f.extents()});

@@ -5,9 +5,9 @@
 
 namespace sinter::ir::ops {
 
-/// Of p (B, free axes, K) with places among its free axes and w (B, free axes, K) with taps among its own: the product's sums by position
-/// are a product over the taps, too. Nothing as large as places times taps comes to be; for each residue of the steps there is one
-/// product of windows of p, padded once, and of the taps of that residue.
+/// For p (B, free axes, K) with places among its free axes, and w (B, free axes, K) with taps among its own. The product's
+/// sums by position are a product over the taps, too, so places times taps are never stored. For each residue of the steps
+/// there is one product of windows of p, padded once, and of the taps of that residue.
 class window_product {
  public:
   window_product(value p, value w, std::size_t batch, std::size_t inner)
@@ -39,10 +39,10 @@ class window_product {
   bool is_tap(std::size_t axis_of_w) const {
     return std::any_of(joints_.begin(), joints_.end(), [&](const joint& j) { return j.tap == axis_of_w; });
   }
-  /// More axes than a window may have.
+  /// Whether the windows would have too many axes.
   bool too_wide() const { return rank_ + joints_.size() > static_cast<std::size_t>(max_rank); }
 
-  /// (p's batch and free axes with positions in place of places, the free axes of w that are no taps)
+  /// (p's batch and free axes with positions in place of places, then w's free axes without taps)
   value sums() {
     const shape none(rank_, 0);
     padded_ = low_ == none && high_ == none ? p_ : pad(p_, low_, high_, 0.0);
@@ -57,7 +57,7 @@ class window_product {
     std::int64_t low = 0;
   };
 
-  /// Whether all residues have as many taps, of the same places.
+  /// Whether all residues have equally many taps, at the same places.
   bool alike() const {
     const auto even = [](const joint& j) { return j.o.dilation == 1 && *j.o.taps.number() % j.o.step == 0; };
     const auto steps = [](const joint& j) { return j.o.step > 1; };
@@ -66,11 +66,12 @@ class window_product {
            std::all_of(joints_.begin(), joints_.end(), even) && std::any_of(joints_.begin(), joints_.end(), steps);
   }
 
-  /// The windows of all residues are the same: one product, of which the residues are columns.
+  /// The windows of all residues are equal: one product, whose columns include the residues.
   value together() {
     const std::size_t wide = rank_ + joints_.size(), all = w_.extents().size();
     shape extents = part(padded_.extents(), 0, free_), start(rank_, 0), split;
-    axes_t factors(rank_ * wide, 0), at;  // where each axis of w is once taps are taps of a residue, and residues
+    axes_t factors(rank_ * wide, 0),
+        at;  // the position of each axis of w, once taps are taps of a residue, and residues
     for (std::size_t d = 0; d < rank_; ++d) factors[d * wide + (d < free_ ? d : d + joints_.size())] = 1;
     for (std::size_t a = 0; a < all; ++a) {
       at.push_back(static_cast<std::int64_t>(split.size()));
@@ -111,7 +112,7 @@ class window_product {
     return interleave(std::move(parts), joints_[n].place, joints_[n].o.positions());
   }
 
-  /// The product of windows over the places and of the taps of a residue.
+  /// The product of windows over the places and the taps of a residue.
   value at_residues(const series<std::int64_t>& residues) {
     const std::size_t wide = rank_ + joints_.size();
     shape extents = part(padded_.extents(), 0, free_), start(rank_, 0);
@@ -138,7 +139,7 @@ class window_product {
                static_cast<std::int64_t>(batch_), static_cast<std::int64_t>(joints_.size() + inner_));
   }
 
-  /// w as (B, taps, K, what else it has), whose extents are appended to `result`.
+  /// w as (B, taps, K, other axes); the extents of the other axes are appended to `result`.
   axes_t order_of_taps(shape& result) const {
     const std::size_t rank = w_.extents().size();
     axes_t order = iota_axes(0, batch_);

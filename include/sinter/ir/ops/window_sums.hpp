@@ -49,21 +49,21 @@ inline value move_axis(const value& x, std::size_t from, std::size_t to) {
   return permute(x, std::move(order));
 }
 
-/// Places and taps that meet at step·place + dilation·tap, and what they are of.
+/// Places and taps that meet at step·place + dilation·tap, and their numbers.
 struct overlap {
   std::int64_t step = 1, dilation = 1;
   dim places, taps;
 
-  /// How many positions there are from the first to the last.
+  /// The number of positions from the first to the last.
   dim positions() const { return dim(step) * (places - 1) + dim(dilation) * (taps - 1) + 1; }
-  /// True when each position belongs to one place.
+  /// True when each position belongs to at most one place.
   bool apart() const {
     const auto n = taps.number();
     return n && dilation * (*n - 1) < step;
   }
 };
 
-/// The positions step·q + residue: they have the taps first + step·u, of the places q + shift - dilation·u.
+/// The positions step·q + residue. They have the taps first + step·u of the places q + shift - dilation·u.
 struct residue_class {
   std::int64_t first = 0, shift = 0;
 
@@ -77,7 +77,7 @@ struct residue_class {
   }
 };
 
-/// The last axes of x are places and taps: y(…, q) = Σ x(…, q + shift - dilation·u, u), q < count, of what x has.
+/// The last axes of x are places and taps: y(…, q) = Σ x(…, q + shift - dilation·u, u), q < count, over existing elements.
 inline value sum_taps(const value& x, std::int64_t dilation, std::int64_t shift, const dim& count) {
   constexpr std::int64_t most_unrolled = 8;
   const std::size_t taps = x.extents().size() - 1, places = taps - 1;
@@ -86,7 +86,8 @@ inline value sum_taps(const value& x, std::int64_t dilation, std::int64_t shift,
   if (u.number().value_or(most_unrolled + 1) <= most_unrolled) {
     value sum;
     const auto size = tap_reader::measure(x);
-    const bool copies = size.is_short() && size.windows == 0;  // what is compared with windows is computed once
+    const bool copies =
+        size.is_short() && size.windows == 0;  // values that are compared with windows are computed once
     for (std::int64_t t = 0; t < *u.number(); ++t) {
       tap_reader::places where(taps + 1, -1);
       where[taps] = t;
@@ -113,7 +114,7 @@ inline value sum_taps(const value& x, std::int64_t dilation, std::int64_t shift,
                 {static_cast<std::int64_t>(taps)});
 }
 
-/// Values for each residue, whose axis counts the positions of that residue, as one whose axis has all positions.
+/// Joins values for each residue, whose axis counts that residue's positions, into one value whose axis has all positions.
 inline value interleave(series<value> parts, std::size_t axis, const dim& positions) {
   if (parts.size() == 1) return slice_axis(parts[0], axis, 0, positions, 1);
   for (auto& p : parts) {
@@ -125,13 +126,13 @@ inline value interleave(series<value> parts, std::size_t axis, const dim& positi
   return slice_axis(all, axis, 0, positions, 1);
 }
 
-/// The last axes of x are places and taps, step and dilation positive: sums by position, from the first to the last.
+/// The last axes of x are places and taps, with positive step and dilation: sums by position, from the first to the last.
 inline value merge_taps(value x, overlap o) {
   const std::size_t taps = x.extents().size() - 1, places = taps - 1;
   const dim all = o.positions();
   if (o.apart()) return slice_axis(join_axes(place_axis(x, taps, 0, o.dilation, o.step), places), places, 0, all, 1);
   const auto n = o.places.number(), t = o.taps.number();
-  // Taps are unrolled: the fewer of the two, unless places are apart.
+  // The smaller of taps and places is unrolled, unless places are apart.
   const overlap turned{o.dilation, o.step, o.taps, o.places};
   if (turned.apart() || (n && (!t || *n < *t))) {
     std::swap(o.step, o.dilation);
@@ -144,7 +145,7 @@ inline value merge_taps(value x, overlap o) {
     return place_axis(y, places, 0, g, all);
   }
   if (o.dilation == 1 && o.step > 1) {
-    // A tap is step·u + v: places and u meet at every position, of which v are parts.
+    // A tap is step·u + v: places and u meet at every position, of which v selects a part.
     const dim u = ceil_div(o.taps, o.step);
     x = place_axis(x, taps, 0, 1, u * dim(o.step));
     shape e = x.extents();

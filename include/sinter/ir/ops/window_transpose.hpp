@@ -1,4 +1,4 @@
-// ir/ops/window_transpose.hpp: the transpose of a window: what was read several times is summed up.
+// ir/ops/window_transpose.hpp: the transpose of a window: sums cotangents of elements that were read several times.
 #pragma once
 
 #include <optional>
@@ -7,14 +7,14 @@
 
 namespace sinter::ir::ops {
 
-/// A cotangent whose axes are those of a window's result, by number, as far as they are not yet merged.
+/// A cotangent with the axes of a window's result, by number, as far as they are not merged yet.
 class window_cotangent {
  public:
   window_cotangent(value x, shape extents, shape start, axes_t factors)
       : x_(std::move(x)), extents_(std::move(extents)), start_(std::move(start)), factors_(std::move(factors)) {
     rank_ = x_.extents().size();
     for (std::size_t j = 0; j < rank_; ++j) axes_.push_back(j);
-    // An axis of extent 1 reads at its start, and where no axis of x follows one, it is repeated.
+    // An axis of extent 1 reads at its start; an axis that no axis of x follows is repeated.
     for (std::size_t j = 0; j < rank_; ++j) {
       if (x_.extents()[j].is(1))
         for (std::size_t d = 0; d < extents_.size(); ++d) factor(d, j) = 0;
@@ -53,7 +53,7 @@ class window_cotangent {
     return all;
   }
 
-  /// Result axes that several axes of x follow become several, of which the diagonal is not 0.
+  /// Splits result axes that several axes of x follow; only the diagonal is not 0.
   void split_shared() {
     for (std::size_t j = 0; j < rank_; ++j) {
       bool first = true;
@@ -77,7 +77,7 @@ class window_cotangent {
     }
   }
 
-  /// The axis at k the other way round, where its factor is negative: then the start is that of its last element.
+  /// Reverses the axis at k if its factor is negative; the start is then that of its last element.
   void turn(std::size_t d, std::size_t j) {
     const std::int64_t by = factor(d, j);
     if (by >= 0) return;
@@ -88,7 +88,7 @@ class window_cotangent {
     factor(d, j) = -by;
   }
 
-  /// Makes axis d of x of the axes that it follows.
+  /// Makes axis d of x from the axes that it follows.
   void merge(std::size_t d) {
     if (where(rank_ + d) < axes_.size()) return;  // by a product
     auto all = readers(d);
@@ -107,7 +107,7 @@ class window_cotangent {
     std::int64_t step = factor(d, all[0]);
     for (std::size_t n = 1; n < all.size(); ++n) {
       const std::size_t p = where(all[n]), last = axes_.size() - 1;
-      // The places, then the taps, at the end.
+      // Moves the places, then the taps, to the end.
       const std::size_t places = axes_[p];
       axes_t order;
       series<std::size_t> left;
@@ -126,27 +126,27 @@ class window_cotangent {
     axes_[k] = rank_ + d;
   }
 
-  /// What the pair of axes that an axis of x follows is in a product.
+  /// The pair of axes in a product that an axis of x follows.
   struct pair {
     std::size_t d, place, tap;  ///< axes of the product
     overlap o;
     std::int64_t divisor;
   };
 
-  /// An axis of x whose places and taps meet.
+  /// An axis of x at which places and taps meet.
   struct meeting {
     std::size_t d, places, taps;  ///< axes of the result
     overlap o;
   };
-  /// Overlapping taps that are few: the sums of all axes at once, an expression of what the cotangent is made of for each residue of
-  /// the steps. Between the axes nothing is stored.
+  /// For few overlapping taps: the sums of all axes at once, as an expression of the cotangent's operands for each residue of
+  /// the steps. Nothing is stored between the axes.
   void spread();
   std::optional<meeting> meeting_of(std::size_t d);
   value sums_at(const series<meeting>& all, const axes_t& residues) const;
   value interleaved(const series<meeting>& all, axes_t& residues, std::size_t from) const;
 
-  /// A product whose places are of one operand and whose taps are of the other is a product over the taps, too, of windows of what has
-  /// the places: nothing as large as places times taps comes to be. Only where windows overlap.
+  /// If one operand of a product has the places and the other the taps, the sums are also a product over the taps. Its first
+  /// operand is windows of the operand with the places. So places times taps are never stored. Only if windows overlap.
   void merge_product();
   std::optional<value> product_below(series<std::size_t>& labels) const;
   std::optional<series<pair>> pairs_of(const node& dot, const series<std::size_t>& labels, bool places_in_a);
@@ -155,7 +155,7 @@ class window_cotangent {
   shape extents_, start_;
   axes_t factors_;
   std::size_t rank_ = 0;
-  series<std::size_t> axes_;  ///< of each axis of x_, the result's axis, or rank_ + d for what is axis d
+  series<std::size_t> axes_;  ///< for each axis of x_, the result's axis, or rank_ + d for axis d itself
 };
 
 inline std::optional<window_cotangent::meeting> window_cotangent::meeting_of(std::size_t d) {
@@ -166,7 +166,7 @@ inline std::optional<window_cotangent::meeting> window_cotangent::meeting_of(std
   std::sort(all.begin(), all.end(), [&](auto a, auto b) { return std::abs(factor(d, a)) < std::abs(factor(d, b)); });
   const auto number = [&](std::size_t j) { return x_.extents()[where(j)].number(); };
   const auto step_of = [&](std::size_t j) { return std::abs(factor(d, j)); };
-  // Taps are the fewer.
+  // Taps are the smaller axis.
   std::size_t taps = all[0], places = all[1];
   if (!number(taps) || (number(places) && *number(places) < *number(taps))) std::swap(taps, places);
   const overlap o{step_of(places), step_of(taps), x_.extents()[where(places)], x_.extents()[where(taps)]};
@@ -176,7 +176,7 @@ inline std::optional<window_cotangent::meeting> window_cotangent::meeting_of(std
   return meeting{d, places, taps, o};
 }
 
-/// The sum of what is read at the positions whose residues these are.
+/// The sum of the elements read at the positions with these residues.
 inline value window_cotangent::sums_at(const series<meeting>& all, const axes_t& residues) const {
   value sum;
   const auto add = [&](const auto& self, std::size_t n, tap_reader::places at, shape low, shape high) -> void {
@@ -207,7 +207,7 @@ inline value window_cotangent::sums_at(const series<meeting>& all, const axes_t&
   return sum;
 }
 
-/// All positions of the axes from `from` on, for the residues of those before.
+/// All positions of the axes from `from` on, for given residues of the earlier axes.
 inline value window_cotangent::interleaved(const series<meeting>& all, axes_t& residues, std::size_t from) const {
   if (from == all.size()) return sums_at(all, residues);
   const meeting& m = all[from];
@@ -231,7 +231,7 @@ inline void window_cotangent::spread() {
   if (all.empty() || terms > most_terms || !size.is_short() || terms * size.ops > most_ops) return;
   for (const auto& m : all)
     for (const auto j : {m.places, m.taps}) turn(m.d, j);
-  for (const auto& m : all)  // a residue without a tap is a sum of nothing
+  for (const auto& m : all)  // a residue without a tap has an empty sum
     for (std::int64_t r = 0; r < m.o.step; ++r)
       if (residue_class(m.o, r).count(m.o).number().value_or(0) <= 0) return;
   axes_t residues(all.size(), 0);
@@ -247,7 +247,7 @@ inline void window_cotangent::spread() {
   }
 }
 
-/// The overlapping pairs, if all have their places among the rows (or columns) of the product and their taps among the others.
+/// The overlapping pairs, if all places are among the product's rows (or columns), and all taps among the others.
 inline std::optional<series<window_cotangent::pair>> window_cotangent::pairs_of(const node& dot,
                                                                                 const series<std::size_t>& labels,
                                                                                 bool places_in_a) {
@@ -271,14 +271,14 @@ inline std::optional<series<window_cotangent::pair>> window_cotangent::pairs_of(
     pair p{
         d, at[first], at[1 - first], {step / g, dilation / g, dot.extents[at[first]], dot.extents[at[1 - first]]}, g};
     if (!p.o.taps.is_number()) return std::nullopt;
-    // Windows beside one another are a reshape, whichever of the two is counted as places.
+    // Adjacent windows are a reshape, whichever of the two axes counts as places.
     if (p.o.apart() || overlap{p.o.dilation, p.o.step, p.o.taps, p.o.places}.apart()) continue;
     pairs.push_back(p);
   }
   return pairs.empty() ? std::nullopt : std::optional(std::move(pairs));
 }
 
-/// What the axes of a product were before permutations, by their number there; nothing where x is none.
+/// The product below permutations of x, and the numbers of its axes; empty if there is none.
 inline std::optional<value> window_cotangent::product_below(series<std::size_t>& labels) const {
   value from = x_;
   for (; from.get().code == op::permute; from = value(x_.owner(), from.get().in[0], x_.where())) {
@@ -344,7 +344,7 @@ inline void window_cotangent::merge_product() {
   }
 }
 
-/// What an operand of these extents receives for the cotangent of a window of it.
+/// The cotangent of an operand with these extents, for the cotangent of a window of it.
 inline value window_transpose(const value& ct, const shape& extents, const shape& start, const axes_t& factors) {
   const auto nothing = [](const dim& d) { return d.is(0); };
   if (std::any_of(ct.extents().begin(), ct.extents().end(), nothing)) return zeros(ct, extents);

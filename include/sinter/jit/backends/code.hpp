@@ -1,4 +1,4 @@
-// jit/backends/code.hpp: what a compiled graph is: results, and what runs to make them; what all backends share.
+// jit/backends/code.hpp: a compiled graph: its results and steps; the common part of all backends.
 #pragma once
 
 #include <algorithm>
@@ -25,25 +25,26 @@ struct result_spec {
   ir::node_id node = ir::no_node;
   ir::shape extents;
   dtype type = dtype::f32;
-  int kind = -1;             ///< of the arguments whose storage can hold it; -1: none
-  std::size_t at = 0;        ///< what nothing reads from then on can
-  series<std::size_t> also;  ///< and these: its kernel reads each element before it writes the same one; ascending
-  std::size_t best = 0;      ///< the argument to ask first: where all are donated, each result finds one at once
+  int kind = -1;       ///< kind of the arguments whose storage can hold it; -1: none
+  std::size_t at = 0;  ///< arguments can hold it that are unread from this step on
+  series<std::size_t>
+      also;              ///< and so can these, ascending: its kernel reads each element before it writes the same one
+  std::size_t best = 0;  ///< the argument to try first: if all are donated, each result finds one at once
 };
 
-/// What results may know of an argument: it holds those of one kind, dtype and extents, that are written when it is free.
+/// The facts of an argument for results: it can hold results of one kind, dtype and extents, that are written when it is free.
 struct donor {
   int kind = -1;  ///< -1: none
   std::size_t free_from = 0;
 };
 
-/// Whether argument i, which is as `d` tells, can hold the result.
+/// Whether argument i, described by `d`, can hold the result.
 inline bool can_hold(const donor& d, std::size_t i, const result_spec& r) {
   return d.kind >= 0 && d.kind == r.kind &&
          (d.free_from <= r.at || std::binary_search(r.also.begin(), r.also.end(), i));
 }
 
-/// The donors of each kind, those that are free first in front.
+/// The donors of each kind, in the order in which they become free.
 inline series<series<std::size_t>> donors_by_kind(const series<donor>& donors) {
   series<series<std::size_t>> out;
   for (std::size_t i = 0; i < donors.size(); ++i) {
@@ -60,8 +61,8 @@ inline series<series<std::size_t>> donors_by_kind(const series<donor>& donors) {
 /// The texts of a program's kernels, in the order of its steps.
 struct kernel_texts {
   series<run::shared_text> distinct;
-  series<std::size_t> of;    ///< per text: which of them
-  series<std::size_t> step;  ///< per text: the report's step whose kernel it is, or a part of
+  series<std::size_t> of;    ///< for each text, its index in `distinct`
+  series<std::size_t> step;  ///< for each text, the report's step whose kernel it is, or is a part of
 
   void add(std::string_view text, std::size_t of_step) {
     const run::digest d = run::digest_of(text);
@@ -71,12 +72,12 @@ struct kernel_texts {
     step.push_back(of_step);
     if (!known) distinct.push_back(run::shared_text(text));
   }
-  /// A text that is text `known` once more.
+  /// Adds a text that equals text `known`.
   void add_again(std::size_t known, std::size_t of_step) {
     of.push_back(of[known]);
     step.push_back(of_step);
   }
-  /// Per text, what was built of the distinct ones: a compiler runs once for each.
+  /// For each text, the result of building its distinct text: a compiler runs once for each.
   template <class Built>
   series<Built> in_order(series<Built> built) const {
     series<Built> out;
@@ -93,15 +94,15 @@ struct kernel_texts {
 
 struct sized;
 
-/// What verify() has to know of a program.
+/// The facts of a program that verify() needs.
 struct build_capture {
-  series<std::int64_t> sizes;            ///< to look at, of a layout with open ones
-  std::shared_ptr<const sized> numbers;  ///< the steps for them
-  ir::graph graph;                       ///< as it was planned
-  series<int> operand;                   ///< per node: its place in the table of addresses; -1: it is in no memory
+  series<std::int64_t> sizes;            ///< the sizes to examine, for a layout with open ones
+  std::shared_ptr<const sized> numbers;  ///< the steps for these sizes
+  ir::graph graph;                       ///< the planned graph
+  series<int> operand;                   ///< for each node, its index in the table of addresses; -1: not in memory
   series<series<ir::dim>> strides;       ///< per node of what kernels write; empty: row-major
-  series<series<int>> written;           ///< per kernel: the nodes that it stores to
-  series<std::size_t> kernel;            ///< per step: the kernel that it belongs to
+  series<series<int>> written;           ///< for each kernel, the nodes to which it stores
+  series<std::size_t> kernel;            ///< for each step, its kernel
 };
 
 /// A result for one set of sizes.
@@ -118,38 +119,38 @@ struct sized {
   run::cuda::sequence launches;  ///< or on a GPU
 };
 
-/// What every program of one structure and layout shares.
+/// The common part of all programs of one structure and layout.
 struct code {
-  ir::graph graph;  ///< as the reference backend interprets it
+  ir::graph graph;  ///< the graph for the reference backend
   device where;
   bool interpreted = false;
-  size_layout layout;  ///< where symbols come from; without open sizes everything is a number
+  size_layout layout;  ///< the source of symbols; without open sizes all are numbers
   series<result_spec> results;
   series<donor> donors;                        ///< per argument
   series<series<std::size_t>> donors_of;       ///< donors_by_kind()
   void (*fill)(void* plan, sized&) = nullptr;  ///< adds the steps, with the numbers for some sizes
-  std::shared_ptr<void> plan;                  ///< what it needs
-  std::shared_ptr<const sized> fixed;          ///< where there are no open sizes
+  std::shared_ptr<void> plan;                  ///< the data that `fill` needs
+  std::shared_ptr<const sized> fixed;          ///< for a layout without open sizes
   report about;                                ///< without report::sources
-  series<run::shared_text> sources;            ///< those
+  series<run::shared_text> sources;            ///< the sources
   sinter::detail::callback<series<apart_report>(const code&)>
-      reasons;                      ///< plans once more, and tells why kernels are apart
-  reporting::page* page = nullptr;  ///< while it is compiled, where SINTER_TRACE asks for one
-  build_capture* inside = nullptr;  ///< while it is compiled, where somebody wants to know
-  kernel_texts texts;               ///< while it is compiled
+      reasons;                      ///< plans again, and gives the reasons why kernels are separate
+  reporting::page* page = nullptr;  ///< during compilation, if SINTER_TRACE requests a page
+  build_capture* inside = nullptr;  ///< during compilation, if a caller examines the program
+  kernel_texts texts;               ///< during compilation
   run::clock::time_point began = run::clock::now();
 
   double milliseconds(run::clock::time_point at) const {
     return std::chrono::duration<double, std::milli>(at - began).count();
   }
-  /// What came before it began: the graph was made.
+  /// Adds the time of earlier stages: making the graph.
   void after(const trace_times& spent) {
     began -= std::chrono::duration_cast<run::clock::duration>(
         std::chrono::duration<double, std::milli>(spent.trace + spent.autodiff));
     about.stages.push_back({"trace", 0, spent.trace});
     if (spent.autodiff > 0) about.stages.push_back({"autodiff", spent.trace, spent.autodiff});
   }
-  /// What has happened since the last stage was `name`.
+  /// Adds the time since the last stage as stage `name`.
   void stage(const char* name) {
     double done = 0;
     for (const auto& s : about.stages) done = s.started + s.milliseconds;
@@ -157,24 +158,24 @@ struct code {
   }
 };
 
-/// What a program tells of itself.
+/// The report of a program.
 inline report told(const code& c) {
   report out = c.about;
   for (const auto& text : c.sources) out.sources.push_back(text.str());
   return out;
 }
 
-/// Whether compilation itself tells why kernels are apart: for the log, or a page.
+/// Whether compilation itself needs the reasons why kernels are separate: for the log, or a page.
 inline bool wants_reasons(const code& c) { return c.page != nullptr || logs::enabled("fusion"); }
 
-/// Adds what planning a graph did.
+/// Adds the counts of planning a graph.
 inline void report_planning(code& c, const plan::fused& f) {
   c.about.kernels_unfused += f.unfused;
   c.about.lowered += f.lowered;
   c.about.tried += f.tried;
 }
 
-/// Reports what the kernels are, and which stayed apart; step number[k] of the program is where kernel k runs.
+/// Reports the kernels, and those that stay separate; kernel k runs at step number[k] of the program.
 inline void report_kernels(code& c, const ir::graph& g, const series<plan::kernel>& kernels,
                            std::span<const std::size_t> number, const series<plan::neighbours>& apart,
                            std::span<const std::int64_t> sizes) {
@@ -204,7 +205,7 @@ inline void report_kernels(code& c, const ir::graph& g, const series<plan::kerne
       c.about.apart.push_back({number[a.first], number[a.second], plan::in_words(g, a.why)});
 }
 
-/// Reports where the code of step k came from.
+/// Reports the origin of step k's code.
 inline void report_origin(code& c, std::size_t k, std::int64_t source, const run::origin& from) {
   kernel_report& r = c.about.steps[k];
   r.source = source;
@@ -213,15 +214,15 @@ inline void report_origin(code& c, std::size_t k, std::int64_t source, const run
   r.started = std::max(0.0, c.milliseconds(from.began));
 }
 
-/// Reports where kernels came from: the texts of one step are one source, and equal ones the same.
+/// Reports the origins of kernels: the texts of one step are one source, and equal texts the same source.
 template <class Built>
 void report_modules(code& c, std::span<const Built> modules) {
   const kernel_texts& texts = c.texts;
   series<run::shared_text>& sources = c.sources;
-  sorted_map<std::string, std::size_t> known;  // by the numbers of its texts
+  sorted_map<std::string, std::size_t> known;  // by the indexes of its texts
   for (std::size_t k = 0; k < modules.size();) {
     const std::size_t step = texts.step[k], first = k;
-    const run::origin* slowest = nullptr;  // they are compiled side by side
+    const run::origin* slowest = nullptr;  // they are compiled at the same time
     std::string of;
     bool cached = true;
     for (; k < modules.size() && texts.step[k] == step; ++k) {
@@ -248,7 +249,7 @@ inline series<argument> all_arguments(std::span<const argument> given, const cap
   return all;
 }
 
-/// Results that share a node, or are inputs, get a node of their own; a reshaped result is its operand's memory.
+/// Gives results that share a node, or are inputs, their own node; a reshaped result is its operand's memory.
 inline series<result_spec> separate_results(ir::graph& g) {
   series<result_spec> results;
   series<char> taken(g.size(), 0);
@@ -295,17 +296,17 @@ inline bool is_row_major(const ir::shape& extents, const series<ir::dim>& stride
   return true;
 }
 
-/// Where kernels find their buffers.
+/// The buffers of kernels.
 struct binding {
-  series<int> operand;  ///< per node: inputs come first, then results, then intermediates; -1: it is no buffer
-  int operands = 0;     ///< how many there are
-  series<series<ir::dim>> strides;     ///< per node of what kernels write; empty: row-major
+  series<int> operand;              ///< for each node: inputs first, then results, then intermediates; -1: not a buffer
+  int operands = 0;                 ///< their number
+  series<series<ir::dim>> strides;  ///< per node of what kernels write; empty: row-major
   series<std::int64_t> intermediates;  ///< offsets in the scratch block
   series<plan::lifetime> lives;        ///< of the intermediates
   std::int64_t scratch_bytes = 0;
 };
 
-/// Where steps may overlap, intermediates share no memory unless they need more than `most_apart` bytes.
+/// If steps may overlap, intermediates do not share memory unless they need more than `most_apart` bytes.
 inline plan::arena place_apart(series<plan::lifetime> lives, std::size_t steps, std::int64_t most_apart) {
   std::int64_t total = 0;
   for (const auto& life : lives) total += life.bytes;
@@ -317,7 +318,7 @@ inline plan::arena place_apart(series<plan::lifetime> lives, std::size_t steps, 
   return plan::place(std::move(lives));
 }
 
-/// Numbers the buffers and lays out the intermediates; kernel k runs at step when[k], ascending, and kernels of one step at once.
+/// Numbers the buffers and places the intermediates. Kernel k runs at step when[k], ascending; kernels of one step run at once.
 inline binding bind_operands(const series<result_spec>& results, const ir::graph& g,
                              const series<plan::kernel>& kernels, const series<series<ir::dim>>& strides,
                              std::span<const std::size_t> when, std::span<const std::int64_t> sizes,
@@ -348,7 +349,7 @@ inline binding bind_operands(const series<result_spec>& results, const ir::graph
   return b;
 }
 
-/// Draws the planned graph and its memory on the page, if there is one, and dissects it, if somebody wants that.
+/// Draws the planned graph and its memory on the page, if there is one, and fills build_capture, if requested.
 inline void picture_plan(code& c, const ir::graph& g, const series<plan::kernel>& kernels,
                          std::span<const std::size_t> when, const binding& where) {
   if (c.inside) {
@@ -370,7 +371,7 @@ inline void picture_plan(code& c, const ir::graph& g, const series<plan::kernel>
     for (const auto& b : kernels[k].buffers)
       if (b.written) c.page->kernel[static_cast<std::size_t>(b.id)] = static_cast<int>(when[k]);
   }
-  // What only one kernel uses and nobody stores: views, and reductions that are read where they are computed.
+  // Nodes that one kernel uses and no kernel stores: views, and reductions that are read where they are computed.
   series<int> only(g.size(), -1);
   for (auto id = static_cast<ir::node_id>(g.size()); id-- > 0;) {
     int& k = c.page->kernel[id];
@@ -382,7 +383,7 @@ inline void picture_plan(code& c, const ir::graph& g, const series<plan::kernel>
                               where.intermediates[c.page->memory.size()], life.bytes});
 }
 
-/// Whether a step calls a function of the user, which may throw; on a GPU not where it is a kernel.
+/// Whether a step calls a user's function, which may throw; on a GPU, functions that are kernels do not count.
 inline bool calls_user(const ir::opaque& step, bool gpu) {
   if (step.kind == ir::opaque_kind::custom || step.kind == ir::opaque_kind::host_call)
     return !gpu || step.function->gpu.source.empty();
@@ -394,8 +395,8 @@ inline bool calls_user(const ir::opaque& step, bool gpu) {
   });
 }
 
-/// Finds, for every result, the arguments whose storage can hold it: none where a function of the user runs later, since a call
-/// that throws leaves its arguments as they were.
+/// Finds, for every result, the arguments whose storage can hold it. There are none if a user's function runs later, because
+/// a call that throws must leave its arguments unchanged.
 inline void find_replaceable(code& c, const ir::graph& g, const series<plan::kernel>& kernels,
                              std::span<const std::size_t> when, std::span<const argument> arguments) {
   const plan::memory_map layout = layout_of(g, arguments, c.layout);
@@ -459,7 +460,7 @@ inline std::shared_ptr<const sized> make_sized(const code& c, std::span<const st
   return out;
 }
 
-/// Ends the making of a program: the numbers, for the sizes of the traced call.
+/// Finishes a program with its numbers, for the sizes of the traced call.
 inline void settle(code& c) {
   c.donors_of = donors_by_kind(c.donors);
   const auto first = make_sized(c, c.inside && c.layout.any_open() ? c.inside->sizes : hints_of(c.layout));

@@ -11,19 +11,19 @@
 
 namespace sinter::engine::detail {
 
-/// A graph planned for the host, its kernels not compiled yet.
+/// A graph planned for the host, before its kernels are compiled.
 struct cpu_plan {
   ir::graph graph;
   series<result_spec> results;
   plan::fused fused;
   plan::shared_parts shared;
-  series<emit::source> sources;    ///< per kernel; nothing for an opaque step
-  std::size_t first_step = 0;      ///< of the report
-  std::size_t first_text = 0;      ///< of all that are compiled
-  series<series<cpu_plan>> parts;  ///< per kernel; of an opaque step
+  series<emit::source> sources;    ///< for each kernel; empty for an opaque step
+  std::size_t first_step = 0;      ///< in the report
+  std::size_t first_text = 0;      ///< among all compiled texts
+  series<series<cpu_plan>> parts;  ///< for each kernel; only for an opaque step
 };
 
-/// The plans of all parts, one after the other behind the plan that they belong to.
+/// The plans of all parts, one after another, each after its parent's plan.
 template <class Plan, class F>
 void for_each_plan(Plan& p, F&& f) {
   f(p);
@@ -67,7 +67,7 @@ inline cpu_plan plan_cpu(code& c, const ir::graph& g, const series<char>& copied
   return p;
 }
 
-/// Where a kernel, which is part of a step, finds its buffers, and its numbers if it has some.
+/// Sets the buffers of a kernel, which is part of a step, and its numbers if it has some.
 inline void add_operands(run::step& s, const cpu_plan& p, std::size_t k, const binding& where,
                          std::span<const std::int64_t> sizes) {
   for (const auto& b : p.fused.kernels[k].buffers)
@@ -129,10 +129,10 @@ inline run::sequence assemble_cpu(const cpu_plan& p, std::span<const run::built>
   return out;
 }
 
-/// Adds the texts of a plan's kernels, one a step.
+/// Adds the texts of a plan's kernels, one for each step.
 inline void print_cpu(code& c, cpu_plan& one) {
   one.first_text = c.texts.of.size();
-  series<std::size_t> text_of;  // per kernel
+  series<std::size_t> text_of;  // for each kernel
   for (std::size_t k = 0; k < one.fused.kernels.size(); ++k) {
     one.sources.emplace_back();
     text_of.push_back(c.texts.of.size());

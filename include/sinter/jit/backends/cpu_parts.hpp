@@ -7,7 +7,7 @@
 
 namespace sinter::engine::detail {
 
-/// A function of the user, in the parent's buffers; results that nothing reads are in scratch memory.
+/// A user's function, on the parent's buffers; unread results are in scratch memory.
 class host_function final : public run::routine {
  public:
   host_function(std::shared_ptr<const ir::foreign> f, foreign_shapes shapes)
@@ -32,7 +32,7 @@ class host_function final : public run::routine {
   std::int64_t bytes_ = 0;
 };
 
-/// What an opaque node does, from its parts' steps.
+/// The routine of an opaque node, from its parts' steps.
 inline std::shared_ptr<const run::routine> host_routine(const ir::graph& g, const ir::node& n,
                                                         series<run::sequence> parts, bound_sizes sizes,
                                                         series<char> in_place = {}) {

@@ -20,7 +20,7 @@
 
 namespace sinter::engine::detail {
 
-/// What kernels may assume of the arguments' memory.
+/// The assumptions of kernels about the arguments' memory.
 inline plan::memory_map device_layout_of(const ir::graph& g, std::span<const argument> arguments,
                                          const size_layout& l) {
   plan::memory_map m = layout_of(g, arguments, l);
@@ -35,7 +35,8 @@ inline plan::memory_map device_layout_of(const ir::graph& g, std::span<const arg
   return m;
 }
 
-/// The matrix library's call for a lone kernel, if there is a library, it can do that, and no kernel of our own does it sooner.
+/// The matrix library's call for a single kernel, if there is a library, it supports the call, and no kernel of sinter is
+/// faster.
 inline std::optional<plan::blas_call> library_call(std::span<const plan::kernel> group, plan::size_fit fit,
                                                    std::span<const std::int64_t> sizes, const plan::target& target,
                                                    int device, const options& how) {
@@ -50,27 +51,27 @@ inline std::optional<plan::blas_call> library_call(std::span<const plan::kernel>
   return call;
 }
 
-/// A graph planned for a GPU, its kernels not compiled yet.
+/// A graph planned for a GPU, before its kernels are compiled.
 struct cuda_plan {
   plan::target target;
   ir::graph graph;
   series<result_spec> results;
   series<plan::kernel> kernels;  ///< in the order of the groups
-  plan::shared_parts shared;     ///< of those that have a launch, and a text, of their own
+  plan::shared_parts shared;     ///< for kernels with their own launch and text
   series<cuda_group> groups;
-  series<series<ir::dim>> strides;  ///< per node, as plan::fused has them
-  series<std::size_t> when;         ///< per kernel: its group
-  std::size_t first_step = 0;       ///< of the report
-  series<series<cuda_plan>> parts;  ///< per group; of an opaque step
+  series<series<ir::dim>> strides;  ///< for each node, as in plan::fused
+  series<std::size_t> when;         ///< for each kernel, its group
+  std::size_t first_step = 0;       ///< in the report
+  series<series<cuda_plan>> parts;  ///< for each group; only for an opaque step
 };
 
-/// Kernels in launches that run one after another, those of a launch at once (plan::horizontal), but for a narrow product and the
-/// only kernel that reads it: a block goes on with the rows that it has made.
+/// Kernels in launches that run one after another; kernels of a launch run at once (plan::horizontal). Exceptions are a
+/// narrow product and its only reader: a block continues with the rows that it has made.
 inline series<series<std::size_t>> launches_of(const series<plan::kernel>& kernels, std::span<const std::int64_t> hints,
                                                const plan::target& target, const emit::cuda_target& printed) {
   series<series<std::size_t>> out = plan::horizontal(kernels, target.parameter_bytes);
   const auto users = plan::users_of(kernels);
-  series<std::size_t> at(kernels.size());  // launches
+  series<std::size_t> at(kernels.size());  // index of the launch
   for (std::size_t n = 0; n < out.size(); ++n)
     for (const std::size_t k : out[n]) at[k] = n;
   const auto is_alone = [&](std::size_t k) { return out[at[k]].size() == 1; };
@@ -100,7 +101,7 @@ inline void report_in_place(code& c, const ir::opaque& step, const series<cuda_p
   report_in_place(c, step, b.graph, b.results, b.kernels, b.when, b.first_step);
 }
 
-/// Fuses a graph; again where products of many terms are added up in slices.
+/// Fuses a graph, and again if products of many terms are summed in slices.
 inline plan::fused fuse_in_slices(cuda_plan& p, ir::graph g, const memory_rule& memory,
                                   std::span<const std::int64_t> hints, bool reasons) {
   p.graph = std::move(g);
@@ -109,7 +110,7 @@ inline plan::fused fuse_in_slices(cuda_plan& p, ir::graph g, const memory_rule& 
   const auto split = plan::products_to_split(p.graph, fused.kernels, hints, p.target);
   if (split.empty()) return fused;
   p.graph = plan::with_slices(p.graph, split);
-  // Its outputs are the nodes behind reshapes already; the results' extents are those of the first time.
+  // Its outputs are already the nodes behind reshapes; the results keep their first extents.
   auto again = separate_results(p.graph);
   for (std::size_t k = 0; k < again.size(); ++k) again[k].extents = std::move(p.results[k].extents);
   p.results = std::move(again);
@@ -176,14 +177,15 @@ inline bool is_of_shape(const cuda_plan& p, const cuda_group& group) {
   return group.count >= plan::least_alike && plan::shares_by_shape(p.kernels[group.first]);
 }
 
-/// The group that first touches a buffer.
+/// The first group that accesses a buffer.
 inline cuda_group& first_user(cuda_plan& p, int buffer) {
   std::size_t k = 0;
   while (!plan::uses(p.kernels[k], buffer)) ++k;
   return p.groups[p.when[k]];
 }
 
-/// Lets calls of the matrix library go on into gaps between padded rows, where it can: first those that add up what is there.
+/// Extends calls of the matrix library into the gaps between padded rows, if it accepts them. Sums over gaps take precedence, since
+/// these gaps must stay 0.
 inline void fill_gaps(cuda_plan& p, int device, const options& how) {
   const plan::gap_filler gaps(p.graph, p.strides);
   sorted_set<int> cleared;
@@ -206,7 +208,7 @@ inline void fill_gaps(cuda_plan& p, int device, const options& how) {
   for (const int id : cleared) first_user(p, id).cleared.push_back(id);
 }
 
-/// Chooses what the matrix library does, and which of the other kernels share code.
+/// Chooses the products for the matrix library, and the kernels that share code.
 inline void choose_code(code& c, cuda_plan& p, const options& how) {
   const auto hints = hints_of(c.layout);
   series<std::size_t> alike(p.kernels.size(), p.kernels.size()), shaped;
@@ -227,7 +229,7 @@ inline void choose_code(code& c, cuda_plan& p, const options& how) {
   plan::share_shapes(p.shared, p.kernels, shaped);
 }
 
-/// Takes over the source, which is that of group `from`.
+/// Takes the source of group `from`.
 inline void print_again(cuda_group& group, const cuda_group& from, kernel_texts& texts, std::size_t step) {
   group.source = from.source;
   group.text = static_cast<int>(texts.of.size());
@@ -236,7 +238,7 @@ inline void print_again(cuda_group& group, const cuda_group& from, kernel_texts&
   for (std::size_t t = 0; t < count; ++t) texts.add_again(static_cast<std::size_t>(from.text) + t, step);
 }
 
-/// Prints what the matrix library does not do; the user's kernels are texts too.
+/// Prints the kernels that are not library calls; the user's kernels are texts, too.
 inline void print_cuda(code& c, cuda_plan& p, const emit::cuda_target& target, const options& how,
                        kernel_texts& texts) {
   choose_code(c, p, how);
@@ -289,7 +291,7 @@ inline void print_cuda(code& c, cuda_plan& p, const emit::cuda_target& target, c
   }
 }
 
-/// The steps of a group for `sizes`: what is compiled where that fits, or else another text or the library.
+/// The steps of a group for `sizes`: the compiled code if it fits, or else another text or the library.
 inline void assemble_group(cuda_assembly& to, const cuda_plan& p, const cuda_group& group,
                            const run::cuda::built* module, int device, const options& how,
                            std::span<const std::int64_t> sizes, late_cuda_kernels& late) {
@@ -313,7 +315,7 @@ inline void assemble_group(cuda_assembly& to, const cuda_plan& p, const cuda_gro
   }
 }
 
-/// The steps of a plan bound as `where`, from the modules of all plans. `apart`: steps may overlap.
+/// The steps of a plan with binding `where`, from the modules of all plans. With `apart`, steps may overlap.
 inline run::cuda::sequence assemble_cuda(const cuda_plan& p, const binding& where, bool apart,
                                          std::span<const run::cuda::built> modules, int device, const options& how,
                                          build_capture* inside, std::span<const std::int64_t> sizes,
@@ -351,7 +353,7 @@ inline run::cuda::sequence assemble_cuda(const cuda_plan& p, const binding& wher
   return out;
 }
 
-/// Whether the graph or a part of it multiplies matrices.
+/// Whether the graph or a part of it has matrix products.
 inline bool has_products(const ir::graph& g) {
   const auto live = g.live();
   return std::any_of(live.begin(), live.end(), [&](auto id) {
@@ -360,7 +362,7 @@ inline bool has_products(const ir::graph& g) {
   });
 }
 
-/// Whether the graph or a part of it calls a function of the user, not a kernel: a recorded call cannot.
+/// Whether the graph or a part of it calls a user's function that is not a kernel; a recorded call cannot.
 inline bool calls_back(const ir::graph& g) {
   const auto live = g.live();
   return std::any_of(live.begin(), live.end(), [&](auto id) {
@@ -370,7 +372,7 @@ inline bool calls_back(const ir::graph& g) {
   });
 }
 
-/// What is planned for a GPU, and what is printed for it.
+/// The targets of planning and printing for a GPU.
 struct cuda_targets {
   plan::target planned;
   emit::cuda_target printed;
@@ -378,7 +380,7 @@ struct cuda_targets {
 
 inline cuda_targets targets_of(int device, const ir::graph& g, const options& how) {
   const run::cuda::gpu& gpu = run::cuda::device_at(device);
-  // The library is large: it is opened for products only.
+  // The library is large, so it is opened only for products.
   const bool blas = has_products(g) && run::cuda::blas().problem.empty();
   const bool tf32 = how.precision == precision::high && gpu.capability >= 80;
   const std::int64_t parameter_bytes = run::cuda::parameter_bytes();
@@ -394,12 +396,13 @@ inline cuda_targets targets_of(int device, const ir::graph& g, const options& ho
            .parameter_bytes = parameter_bytes}};
 }
 
-/// The plan of a graph for these arguments. Reasons that nobody has asked for yet come from planning it again.
+/// The plan of a graph for these arguments. Reasons that are requested later come from planning it again.
 inline cuda_plan plan_for(code& c, const ir::graph& g, std::span<const argument> arguments,
                           const cuda_targets& target) {
   series<char> copied;
   for (const auto& a : arguments) copied.push_back(a.by_value || !is_row_major(a));
-  const auto layouts = make_on_heap<series<plan::memory_map>>();  // of the graph, and of that with products in slices
+  const auto layouts =
+      make_on_heap<series<plan::memory_map>>();  // of the graph, and of the graph with products in slices
   cuda_plan p = plan_cuda(
       c, g, copied,
       [&](const ir::graph& separate, const series<result_spec>&) {
@@ -419,7 +422,7 @@ inline cuda_plan plan_for(code& c, const ir::graph& g, std::span<const argument>
   return p;
 }
 
-/// What launches for new sizes are assembled from.
+/// The data from which launches for new sizes are assembled.
 struct compiled_cuda {
   cuda_plan plan;
   series<donor> donors;
@@ -427,7 +430,7 @@ struct compiled_cuda {
   int device;
   options how;
   bool apart;
-  build_capture* inside;  ///< while it is compiled
+  build_capture* inside;  ///< during compilation
   late_cuda_kernels late;
 
   void fill(sized& to) {
@@ -436,7 +439,7 @@ struct compiled_cuda {
                                         apart ? most_scratch_apart : 0);
     to.launches = assemble_cuda(plan, where, apart && where.scratch_bytes <= most_scratch_apart, modules, device, how,
                                 inside, sizes, late);
-    // Recorded calls ask what may be the same memory.
+    // Recorded calls need to know which buffers may share memory.
     for (const auto& r : plan.results)
       for (std::size_t i = 0; i < donors.size(); ++i)
         if (how.mode == mode::reduce_overhead && can_hold(donors[i], i, r))
@@ -456,7 +459,7 @@ inline void generate_cuda(code& c, const ir::graph& g, std::span<const argument>
   const auto modules = c.texts.in_order(run::cuda::build(c.texts.distinct, c.where.index));
   report_modules<run::cuda::built>(c, modules);
   c.stage("compile");
-  // A recorded call runs side by side what does not wait for one another.
+  // A recorded call runs independent steps at the same time.
   const bool apart = how.mode == mode::reduce_overhead && !calls_back(p.graph);
   const auto hints = hints_of(c.layout);
   if (c.inside || c.page)

@@ -1,4 +1,5 @@
-// jit/backends/cuda_assembly.hpp: printed kernels and library calls -> the steps of a program on a GPU, with numbers for some sizes.
+// jit/backends/cuda_assembly.hpp: makes the steps of a program on a GPU from printed kernels and library calls, with numbers
+// for some sizes.
 #pragma once
 
 #include <cstring>
@@ -17,7 +18,7 @@
 
 namespace sinter::engine::detail {
 
-/// "mul exp reduce (at net.cpp:12)": what errors call a group of kernels.
+/// "mul exp reduce (at net.cpp:12)": the name of a group of kernels in errors.
 inline const char* label_of(std::span<const plan::kernel> group) {
   series<std::string> labels;
   location where;
@@ -58,10 +59,10 @@ inline run::cuda::matmul to_matmul(const plan::blas_call& b, const options& how)
   return m;
 }
 
-/// What intermediates may take where none shares another's memory.
+/// The greatest size of intermediates that do not share memory.
 inline constexpr std::int64_t most_scratch_apart = std::int64_t{256} << 20;
 
-/// What a source of kernels that share launches may count on for `sizes`.
+/// The assumptions of a source of kernels that share launches, for `sizes`.
 inline plan::size_fit fit_for(std::span<const plan::kernel> kernels, std::span<const std::int64_t> sizes,
                               const plan::target& target) {
   plan::size_fit all{.small = true};
@@ -70,27 +71,27 @@ inline plan::size_fit fit_for(std::span<const plan::kernel> kernels, std::span<c
     const plan::size_fit one = emit::fit_of(known);
     all.small = all.small && one.small;
     all.longest = std::max(all.longest, one.longest);
-    all.whole = all.whole || one.whole;  // where several have rows, these are as long
+    all.whole = all.whole || one.whole;  // if several have rows, their lengths are equal
     all.narrow =
         all.narrow || (known.is_product() && is_narrow(plan::extents_of(known)) && is_small_product(known, {}, target));
   }
   return all;
 }
 
-/// Kernels of a launch, and how: a call of the matrix library, or printed.
+/// The kernels of a launch, and its form: a call of the matrix library, or a printed text.
 struct cuda_group {
   std::size_t first = 0, count = 0;
   std::optional<plan::blas_call> call;  ///< for the sizes of the traced call
-  series<int> cleared;  ///< padded arrays that are 0 before it runs: what it leaves between rows stays 0
+  series<int> cleared;                  ///< padded arrays that are set to 0 before it runs, so that their gaps are 0
   emit::cuda_source source;
-  int text = -1;             ///< the first of its texts among all that are compiled
-  plan::size_fit fit;        ///< of the source; with symbols, sizes may ask for another one later
-  series<cuda_group> apart;  ///< with symbols, of a product that is followed: its kernels, where sizes make it wide
+  int text = -1;             ///< the index of its first text among all compiled texts
+  plan::size_fit fit;        ///< of the source; with symbols, sizes may later need another one
+  series<cuda_group> apart;  ///< with symbols, for a product with a follower: its kernels, if sizes make it wide
 
   std::span<const plan::kernel> of(const series<plan::kernel>& kernels) const { return {&kernels[first], count}; }
 };
 
-/// Kernels that other sizes ask for than those of the traced call; they are made when first met.
+/// Kernels that only sizes other than the traced call's need; they are made on first use.
 class late_cuda_kernels {
  public:
   struct made {
@@ -130,15 +131,15 @@ class late_cuda_kernels {
   series<std::unique_ptr<made>> all_;
 };
 
-/// The steps of a program whose kernels have been printed, and where each kernel finds its operands.
+/// The steps of a program whose kernels have been printed, and each kernel's operands.
 class cuda_assembly {
  public:
-  /// With `apart`, kernels and routines have scratch memory of their own each, so that they may overlap.
+  /// With `apart`, each kernel and routine has its own scratch memory, so that they may overlap.
   cuda_assembly(run::cuda::sequence& out, const series<plan::kernel>& kernels, const binding& where, bool apart,
                 std::span<const std::int64_t> sizes)
       : out_(out), kernels_(kernels), where_(where), apart_(apart), sizes_(sizes) {}
 
-  /// Writes 0 to the arrays whose gaps a later product adds up.
+  /// Sets arrays to 0 whose gaps a later product sums over.
   void add_clearing(const cuda_group& g) {
     for (const auto& k : g.of(kernels_))
       for (const auto& b : k.buffers)
@@ -155,8 +156,8 @@ class cuda_assembly {
     out_.steps.push_back(std::move(s));
   }
 
-  /// `modules`: of the source's texts, of which the first is number `text` of the program's; -1 for those made late. `numbers`: what its
-  /// code wants behind the sizes.
+  /// `modules` are those of the source's texts; the first has index `text` in the program, or -1 for a source made late.
+  /// `numbers` follow the sizes in the code's parameters.
   void add_launches(const cuda_group& g, const emit::cuda_source& source, const run::cuda::built* modules, int text,
                     const series<long>& numbers) {
     const auto group = g.of(kernels_);
@@ -217,7 +218,7 @@ class cuda_assembly {
     out_.steps.push_back(std::move(s));
   }
 
-  /// Those that are parameters, then those of the table, and its numbers.
+  /// The operands that are parameters, then the table's operands, and its numbers.
   void add_operands(run::cuda::step& s, std::span<const plan::kernel> group, const emit::cuda_source& source) {
     series<run::cuda::operand> all;
     for (const auto& k : group)
@@ -234,7 +235,7 @@ class cuda_assembly {
     s.numbers.resize((table.numbers.size() * bytes + 7) / 8 * 8);
     for (std::size_t i = 0; i < table.numbers.size(); ++i) {
       const std::int64_t n =
-          table.numbers[i].evaluate(sizes_);  // little endian: its first bytes are the smaller number
+          table.numbers[i].evaluate(sizes_);  // little endian: the first bytes are the smaller number
       std::memcpy(s.numbers.data() + i * bytes, &n, bytes);
     }
     if (!table.in_memory) return;

@@ -8,7 +8,7 @@
 
 namespace sinter::engine::detail {
 
-/// A function of the user: one that launches, or one of the host, which gets copies.
+/// A user's function: it launches kernels, or it runs on the host with copies of the operands.
 class device_function final : public run::cuda::routine {
  public:
   device_function(std::shared_ptr<const ir::foreign> f, foreign_shapes shapes, int device)
@@ -47,7 +47,7 @@ class device_function final : public run::cuda::routine {
   std::int64_t bytes_ = 0;
 };
 
-/// The user's kernel, loaded: a thread for each element of the first result.
+/// The user's kernel, loaded, with a thread for each element of the first result.
 inline std::shared_ptr<const run::cuda::routine> user_kernel(const ir::graph& g, const ir::node& n,
                                                              const run::cuda::built& module, bound_sizes sizes) {
   const ir::foreign& f = *n.attr.step->function;
@@ -63,7 +63,7 @@ inline std::shared_ptr<const run::cuda::routine> user_kernel(const ir::graph& g,
       shapes.operands(), bytes_of_results(*n.attr.step, sizes), std::move(numbers));
 }
 
-/// What an opaque node does, from its parts' steps, or from the user's kernel.
+/// The routine of an opaque node, from its parts' steps, or from the user's kernel.
 inline std::shared_ptr<const run::cuda::routine> device_routine(const ir::graph& g, const ir::node& n,
                                                                 series<run::cuda::sequence> parts,
                                                                 const run::cuda::built* module, int device,

@@ -1,4 +1,4 @@
-// jit/backends/parts.hpp: opaque steps and their parts, between a graph and a backend: layouts, bytes, the user's functions.
+// jit/backends/parts.hpp: opaque steps and their parts, between a graph and a backend: layouts, bytes, users' functions.
 #pragma once
 
 #include <functional>
@@ -11,12 +11,12 @@
 
 namespace sinter::engine::detail {
 
-/// What a plan knows of the memory of its inputs and results, once these are separate nodes.
+/// The memory of a plan's inputs and results, once these are separate nodes.
 using memory_rule = std::function<plan::memory_map(const ir::graph&, const series<result_spec>&)>;
 
-/// What a part may assume of the memory of its inputs and results, which lie in row-major order.
+/// The assumptions of a part about the memory of its inputs and results, which are row-major.
 struct part_layout {
-  series<std::int64_t> inputs, results;  ///< bytes that addresses are multiples of
+  series<std::int64_t> inputs, results;  ///< known divisors of addresses, in bytes
   int by_value = -1;                     ///< the input that kernels receive as a parameter
 };
 
@@ -25,14 +25,14 @@ inline ir::dim bytes_of(dtype type, const ir::shape& extents) {
 }
 inline ir::dim bytes_of(const ir::graph& g, ir::node_id id) { return bytes_of(g[id].type, g[id].extents); }
 
-/// The largest power of two, 64 at most, that is known to divide the addresses of blocks of so many bytes one after the other.
+/// The largest power of two, at most 64, that is known to divide the addresses of consecutive blocks of this many bytes.
 inline std::int64_t alignment_of_slices(const ir::dim& bytes) {
   std::int64_t step = 64;
   while (step > 1 && !bytes.divided_by(step)) step /= 2;
   return step;
 }
 
-/// A copy of the graph in which opaque nodes read copies of the inputs that `copied` tells.
+/// A copy of the graph in which opaque nodes read copies of the inputs selected by `copied`.
 inline ir::graph with_dense_operands(const ir::graph& g, const series<char>& copied) {
   const auto live = g.live();
   const auto is_copied = [&](ir::node_id id) {
@@ -58,8 +58,8 @@ inline ir::graph with_dense_operands(const ir::graph& g, const series<char>& cop
   return out;
 }
 
-/// The graph, where scatters that replace elements drop all updates but the last of each: what is left may be written in any order.
-/// Few updates, and those into what may have no element, stay in order.
+/// The graph, in which scatters that replace elements keep only the last update of each. The remaining updates may be written
+/// in any order. Few updates, and updates into a possibly empty base, stay in order.
 inline ir::graph with_last_updates(ir::graph g) {
   constexpr std::int64_t few = 32;
   const auto live = g.live();
@@ -88,7 +88,7 @@ inline ir::graph with_last_updates(ir::graph g) {
   return out;
 }
 
-/// The layouts of an opaque step's parts. `k` is the step as planned; `gpu`: a loop's index is a parameter of kernels.
+/// The layouts of an opaque step's parts. `k` is the planned step; with `gpu`, a loop's index is a parameter of kernels.
 inline part_layout layout_of_part(const ir::graph& g, const plan::kernel& k, std::size_t part, bool gpu) {
   const ir::node& n = g[k.opaque];
   const ir::opaque& step = *n.attr.step;
@@ -113,7 +113,7 @@ inline part_layout layout_of_part(const ir::graph& g, const plan::kernel& k, std
   return out;
 }
 
-/// What a plan of a part knows of memory; its symbols are those of the graph around, whose hints these are.
+/// The memory of a part's plan; its symbols are the outer graph's, with these hints.
 inline plan::memory_map memory_of_part(const ir::graph& g, const series<result_spec>& results, const part_layout& given,
                                        series<std::int64_t> hints) {
   plan::memory_map m;
@@ -130,7 +130,7 @@ inline plan::memory_map memory_of_part(const ir::graph& g, const series<result_s
 /// Numbers for some sizes.
 using bound_sizes = std::span<const std::int64_t>;
 
-/// Whether a kernel copies one node to another, and need not where they are the same memory.
+/// Whether a kernel copies one node to another, and is unnecessary if both have the same memory.
 inline bool copies(const plan::kernel& k, ir::node_id from, ir::node_id to) {
   if (!k.replaces) return false;
   const auto &a = k.buffers[0], &b = k.buffers[1];
@@ -138,8 +138,8 @@ inline bool copies(const plan::kernel& k, ir::node_id from, ir::node_id to) {
          static_cast<ir::node_id>((a.written ? a : b).id) == to;
 }
 
-/// Per carried value whether the body, whose inputs from `first` on they are, may write the next one over it: where its kernel is a
-/// copy that need not be made, and nothing reads the value from then on.
+/// For each carried value, whether the body may overwrite it with the next one; `first` is the first input for carried
+/// values. Its kernel must be an unnecessary copy, and no kernel may read the value afterwards.
 inline series<char> carried_in_place(const ir::graph& body, const series<result_spec>& results, std::size_t first,
                                      std::size_t carried, const series<plan::kernel>& kernels,
                                      std::span<const std::size_t> when) {
@@ -157,7 +157,7 @@ inline series<char> carried_in_place(const ir::graph& body, const series<result_
   return out;
 }
 
-/// Tells of the copies of a loop's body that are not made: its kernel k is step when[k] of the report, from `first_step` on.
+/// Reports the omitted copies of a loop's body: its kernel k is step when[k] of the report, from `first_step` on.
 inline void report_in_place(code& c, const ir::opaque& step, const ir::graph& body, const series<result_spec>& results,
                             const series<plan::kernel>& kernels, std::span<const std::size_t> when,
                             std::size_t first_step) {
@@ -202,7 +202,7 @@ inline series<std::int64_t> bytes_of_results(const ir::opaque& step, bound_sizes
 
 using foreign_list = sinter::detail::local_list<ir::foreign_array, 16>;
 
-/// The operands and results of a user's function, but for their addresses.
+/// The operands and results of a user's function, without their addresses.
 class foreign_shapes {
  public:
   foreign_shapes(const ir::graph& g, const ir::node& n, bound_sizes sizes) : operands_(n.in.size()) {

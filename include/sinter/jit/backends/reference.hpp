@@ -1,4 +1,4 @@
-// jit/backends/reference.hpp: the backend that interprets the graph; also what answers where there is no compiler.
+// jit/backends/reference.hpp: the backend that interprets the graph, also in place of a missing compiler.
 #pragma once
 
 #include "../../base/series.hpp"
@@ -9,7 +9,7 @@
 
 namespace sinter::engine::detail {
 
-/// The elements of an argument in host memory: what is on a GPU is copied, from its first element to its last.
+/// The elements of an argument in host memory; memory of a GPU is copied, from its first element to its last.
 class host_view {
  public:
   explicit host_view(const argument& x) : first_(static_cast<const char*>(x.data)) {
@@ -85,7 +85,7 @@ inline void interpret_instead(code& c) {
   settle(c);
 }
 
-/// As backends generate: what is chosen to interpret keeps its name.
+/// Generates like other backends; the chosen interpreter keeps its name.
 inline void interpret_graph(code& c, const ir::graph&, std::span<const argument>, const options&) {
   const std::string chosen = c.about.backend;
   interpret_instead(c);

@@ -1,4 +1,4 @@
-// jit/backends/table.hpp: the backends, a row each.
+// jit/backends/table.hpp: the backends, a row for each.
 #pragma once
 
 #include "../../engine/backends.hpp"
@@ -10,9 +10,9 @@ namespace sinter::engine {
 
 namespace detail {
 
-/// How a graph becomes a program.
+/// Generates a program from a graph.
 struct backend : backend_facts {
-  /// Plans, prints, builds and binds c.graph. Throws system_error where the machine cannot.
+  /// Plans, prints, builds and binds c.graph. Throws system_error if the machine cannot.
   void (*generate)(code& c, const ir::graph& g, std::span<const argument> arguments, const options& how);
 };
 
@@ -29,7 +29,7 @@ inline const backend* backend_named(std::string_view name) {
   return nullptr;
 }
 
-/// "\"cpu\", \"cuda\"": for errors.
+/// "\"cpu\", \"cuda\"", for errors.
 inline std::string backend_names() {
   std::string out = "\"auto\"";
   for (const backend& b : backends)
@@ -37,7 +37,7 @@ inline std::string backend_names() {
   return out;
 }
 
-/// The backend that options and device choose together. user_error where there is none.
+/// The backend that options and device choose together. user_error if there is none.
 inline const backend& backend_for(const options& how, device where, location at) {
   if (how.backend == "auto")
     for (const backend& b : backends)

@@ -1,18 +1,19 @@
-// jit/check/finite.hpp: a program whose results are looked at: the first op that made a NaN or an infinity is told, as the reference has it.
+// jit/check/finite.hpp: a program whose results are checked: reports the first op that made a NaN or an infinity, by the
+// reference.
 #pragma once
 
 #include "../backends/reference.hpp"
 
 namespace sinter::engine {
 
-/// The sizes that the arguments tell. (guards/sizes.hpp)
+/// The sizes that the arguments determine. (guards/sizes.hpp)
 SINTER_API bool bind_sizes(const size_layout& layout, std::span<const argument> tensors, std::int64_t* sizes);
 
 }  // namespace sinter::engine
 
 namespace sinter::engine::detail {
 
-/// Which elements are looked for: NaN, or infinities.
+/// Whether x is of the kind that is sought: NaN, or infinities.
 inline bool is_sought(double x, bool nan) { return nan ? x != x : x == x && x - x != 0; }
 
 inline bool holds(const ir::literal_array& x, bool nan) {
@@ -29,7 +30,7 @@ inline bool holds(const output& o, bool nan) {
   return holds(read(a), nan);
 }
 
-/// user_error naming the first node that has what `result` has and its operands have not.
+/// user_error naming the first node with a NaN or an infinity, as in `result`, whose operands have none.
 [[noreturn]] inline void tell_first(const ir::graph& traced, std::span<const argument> inputs,
                                     std::span<const std::int64_t> sizes, std::size_t result, bool nan,
                                     const std::string& name) {
@@ -70,7 +71,7 @@ class finite_program final : public program {
         layout_(std::move(layout)),
         name_(std::move(name)) {}
 
-  /// Nothing is donated: the arguments are looked at behind the call.
+  /// Nothing is donated, because the arguments are examined after the call.
   void run(std::span<const argument> arguments, std::span<const argument> numbers, std::span<const std::uint8_t>,
            output* outputs) const override {
     const series<std::uint8_t> kept(arguments.size(), 0);

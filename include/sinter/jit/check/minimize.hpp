@@ -1,4 +1,4 @@
-// jit/check/minimize.hpp: a graph that fails verify() -> the smallest part of it that still does.
+// jit/check/minimize.hpp: reduces a graph that fails verify() to its smallest part that still fails.
 #pragma once
 
 #include "../../report/program.hpp"
@@ -28,14 +28,14 @@ SINTER_API ir::literal_array random_values(dtype type, const series<std::int64_t
 
 namespace detail {
 
-/// A graph, all of it live, and what its inputs are.
+/// A graph without dead nodes, and the values of its inputs.
 struct suspect {
   ir::graph g;
   series<reporting::spelled_input> inputs;
   series<std::int64_t> sizes;  ///< of the graph's symbols
 };
 
-/// Whether some input's extent tells a size symbol.
+/// Whether the extent of some input determines a size symbol.
 inline bool is_told(const ir::graph& g, int symbol) {
   for (auto id : g.inputs)
     for (const auto& e : g[id].extents)
@@ -43,7 +43,7 @@ inline bool is_told(const ir::graph& g, int symbol) {
   return false;
 }
 
-/// Makes a number of symbol s<fixed>, if any, and of those that no input tells; numbers the others without gaps.
+/// Makes symbol s<fixed>, if given, and symbols that no input determines, numbers; renumbers the others without gaps.
 inline void close_sizes(suspect& s, int fixed = -1) {
   series<std::int64_t> kept;
   for (int k = 0; k < static_cast<int>(s.sizes.size()); ++k) {
@@ -58,7 +58,7 @@ inline void close_sizes(suspect& s, int fixed = -1) {
   s.sizes = std::move(kept);
 }
 
-/// The part of `s` that `outputs` need; the node `cut`, if any, becomes an input of that value.
+/// The part of `s` that `outputs` need; the node `cut`, if given, becomes an input with that value.
 inline suspect part_of(const suspect& s, series<ir::node_id> outputs, ir::node_id cut = ir::no_node,
                        const ir::literal_array* value = nullptr) {
   series<char> needed(s.g.size());
@@ -107,7 +107,7 @@ class reduction {
   }
 
  private:
-  /// Compilations at most.
+  /// The greatest number of compilations.
   static constexpr std::size_t most_tries = 400;
 
   verification examine(const suspect& s) {
@@ -117,7 +117,7 @@ class reduction {
     return verify(s.g, inputs, how_, where_);
   }
 
-  /// Goes on with the candidate when it fails in the same way.
+  /// Continues with the candidate if it fails in the same way.
   bool accept(suspect candidate) {
     if (out_.tried >= most_tries) return false;
     const verification v = examine(candidate);
@@ -127,7 +127,7 @@ class reduction {
     return true;
   }
 
-  /// Numbers for the sizes that need not be open.
+  /// Makes sizes numbers if they need not be open.
   void fewer_sizes() {
     for (std::size_t k = now_.sizes.size(); k-- > 0;) {
       suspect closed = now_;
@@ -136,7 +136,7 @@ class reduction {
     }
   }
 
-  /// The first node, in topological order, that fails on its own; else one of the results, if one does.
+  /// Selects the first node, in topological order, that fails on its own; else one of the results that fails.
   void fewer_results() {
     for (ir::node_id id = 0; id < now_.g.size(); ++id) {
       const ir::op code = now_.g[id].code;
@@ -150,7 +150,7 @@ class reduction {
     }
   }
 
-  /// Makes an input of the last node that need not be computed; false when all have to be.
+  /// Makes the last node that need not be computed an input; false if all are needed.
   bool cut_one() {
     arrays known;
     for (std::size_t i = 0; i < now_.inputs.size(); ++i) known.emplace(now_.g.inputs[i], now_.inputs[i].value);

@@ -1,5 +1,5 @@
-// jit/check/rounding_bounds.hpp: the reference's values of nodes, and how far rounding may move them: they are computed again with every
-// result on the way moved by what its rounding may come to.
+// jit/check/rounding_bounds.hpp: the reference's values of nodes, and bounds of their rounding errors. Values are computed
+// again with every intermediate result moved by up to its rounding error.
 #pragma once
 
 #include <cmath>
@@ -16,7 +16,7 @@ using arrays = sorted_map<ir::node_id, ir::literal_array>;
 
 inline double unit_of(dtype t) { return std::ldexp(1.0, -digits_of(t)); }
 
-/// True for pointwise ops whose result is an operand's element, perhaps with another sign.
+/// True for pointwise ops whose result is an operand's element, possibly with another sign.
 inline bool moves_only(ir::op code) {
   switch (code) {
     case ir::op::neg:
@@ -33,7 +33,7 @@ inline bool moves_only(ir::op code) {
   }
 }
 
-/// The sample in which all results are moved in one direction.
+/// The sample in which all results move in one direction.
 inline constexpr unsigned together = 5;
 
 /// One evaluation. Sample 0 is the reference itself.
@@ -80,7 +80,7 @@ class rounding_bounds {
     made_.emplace(id, std::move(out));
   }
 
-  /// What goes on inside is not seen: operands move by what as many roundings as there are steps may come to.
+  /// The inside is not modelled: operands move by as many roundings as there are steps.
   void run_opaque(ir::node_id id, const ir::node& n, const series<const ir::literal_array*>& in) {
     const ir::opaque& step = *n.attr.step;
     if (step.has_effect && sample_ > 0) {
@@ -112,17 +112,17 @@ class rounding_bounds {
       if (r.terms <= 0) return;
       spread_of_terms(r, n, in, spread);
     }
-    // Halves are computed in f32 and rounded once, whatever the op.
+    // Halves are computed in f32 and rounded once, for any op.
     const bool rough = ir::is_pointwise(n.code) && ir::is_expensive(n.code) && size_of(n.type) >= 4;
     const double units = rough ? 8 : 2;
-    // Kernels compute f16 in f32, where what overflows here is a number.
+    // Kernels compute f16 in f32, where values beyond f16's range are finite.
     if (is_narrow(n.type) && n.type != dtype::bf16)
       for (double& v : out.f)
         if (vocabulary::isinf(v)) v = std::copysign(65536.0 * (1 + sample_), v);
     move(out, spread, units, unit, id);
   }
 
-  /// Sums round in proportion to the sum of magnitudes, products of factors to their number.
+  /// Sums round in proportion to the sum of magnitudes, products in proportion to the number of factors.
   void spread_of_terms(const ir::ops::roundings& r, const ir::node& n, const series<const ir::literal_array*>& in,
                        series<double>& spread) const {
     series<ir::literal_array> magnitude;
@@ -139,8 +139,9 @@ class rounding_bounds {
     for (std::size_t i = 0; i < spread.size(); ++i) spread[i] = unit * rounding * total.f[i];
   }
 
-  /// Each element by up to spread[i] and so many units, at random, both up and down. Whether two sources move an element the same way
-  /// differs between samples, so that moves do not cancel in all of them: of 7 sources in a row.
+  /// Moves each element by up to spread[i] plus `units`, at random, up or down. Whether two sources move an element in the
+  /// same direction differs between samples, so that moves do not cancel in all of them. This holds for 7 consecutive
+  /// sources.
   void move(ir::literal_array& x, const series<double>& spread, double units, double unit, std::uint64_t source) const {
     const std::uint64_t differs = (source % 7 + 1) << 1 >> (sample_ - 1) & 1;  // never in sample 1
     for (std::size_t i = 0; i < x.f.size(); ++i) {
@@ -163,13 +164,13 @@ class rounding_bounds {
   std::span<const std::int64_t> sizes_;
   unsigned sample_;
   rounding_bounds* exact_;  ///< sample 0: functions with effects run once
-  double reach_;            ///< how many times as far as rounding results are moved; negative: the other way
+  double reach_;            ///< factor of the rounding errors by which results move; negative: in the other direction
   ir::picks picks_;
   arrays made_;
   sorted_map<ir::node_id, series<ir::literal_array>> steps_;  ///< results of opaque nodes
 };
 
-/// Where an array first differs from the reference's value of a node.
+/// The first difference between an array and the reference's value of a node.
 struct difference {
   std::size_t compared = 0, undecided = 0;
   bool found = false;
@@ -196,7 +197,7 @@ class judge {
   const ir::graph& graph() const { return g_; }
   const ir::literal_array& value(ir::node_id id) { return exact_(id); }
 
-  /// Elements that agree or differ beyond what rounding explains.
+  /// Compares elements: they agree, or differ beyond rounding errors.
   difference compare(ir::node_id id, const ir::literal_array& got) {
     difference d;
     const ir::literal_array& want = exact_(id);
@@ -221,7 +222,7 @@ class judge {
                                                        : 0x1p-120;
         same = g == w || (vocabulary::isnan(g) && vocabulary::isnan(w)) ||
                std::fabs(g - w) <= 8 * spread + 2 * unit_of(want.type) * std::fabs(w) + least;
-        // Beyond the largest number it is a matter of rounding.
+        // Beyond the largest number the result depends on rounding.
         const double most = want.type == dtype::f8_e4m3   ? 448.0
                             : want.type == dtype::f8_e5m2 ? 57344.0
                             : want.type == dtype::f16     ? 65504.0
@@ -247,7 +248,7 @@ class judge {
   }
 
  private:
-  /// Whether what is no matter of degree, an integer or that a number is finite, is as in `got` a little further away, on either side.
+  /// Whether a discrete property, an integer or finiteness, becomes as in `got` slightly further away, on either side.
   bool jumps_near(ir::node_id id, std::size_t i, const ir::literal_array& got) {
     const auto finite = [&](const ir::literal_array& x) { return vocabulary::isfinite(x.f[i]); };
     const bool floating = is_float(got.type);

@@ -1,4 +1,4 @@
-// jit/check/verify.hpp: a program run kernel by kernel beside the reference: which op is the first to differ.
+// jit/check/verify.hpp: runs a program kernel by kernel beside the reference, and finds the first op that differs.
 #pragma once
 
 #include "../../engine/verify.hpp"
@@ -17,11 +17,11 @@ SINTER_API std::shared_ptr<const code> compile(const ir::graph& traced, std::spa
 /// Whether an extent of the graph depends on a symbol. (trace/sizes.hpp)
 SINTER_API bool uses(const ir::graph& g, int symbol);
 
-/// How the inputs of a graph tell its size symbols, which are s0, s1, … without gaps: each from an extent that is a multiple
-/// of it and a number. Empty where there are none. user_error naming a symbol that no input tells. (trace/sizes.hpp)
+/// The layout by which a graph's inputs determine its size symbols s0, s1, …: each from an extent that is its multiple plus a
+/// number. Empty without symbols. user_error that names a symbol that no input determines. (trace/sizes.hpp)
 SINTER_API size_layout graph_layout(const ir::graph& g, std::span<const argument> inputs);
 
-/// Memory of a node of its own, row-major.
+/// Separate row-major memory of a node.
 struct held {
   series<std::int64_t> extents, strides;
   dtype type = dtype::f32;
@@ -94,7 +94,7 @@ class laid_out {
   series<char*> first_;
 };
 
-/// A compiled graph whose steps are run one at a time, on memory that can be looked at.
+/// A compiled graph whose steps run one at a time, on memory that can be examined.
 class specimen {
  public:
   specimen(const code& c, const build_capture& inside, std::span<const argument> all) : c_(c), inside_(inside) {
@@ -112,9 +112,9 @@ class specimen {
     }
   }
 
-  arrays known;  ///< what is in memory and complete
+  arrays known;  ///< complete values in memory
 
-  /// How many steps from this one on are of the same kernel: they share scratch memory.
+  /// The number of steps from this one on that belong to the same kernel: they share scratch memory.
   std::size_t together(std::size_t step) const {
     std::size_t n = 1;
     while (step + n < inside_.kernel.size() && inside_.kernel[step + n] == inside_.kernel[step]) ++n;
@@ -150,7 +150,7 @@ class specimen {
   sorted_map<ir::node_id, held> memory_;
 };
 
-/// One program beside the reference.
+/// Compares one program with the reference.
 class examination {
  public:
   examination(const ir::graph& traced, std::span<const argument> all, const options& how, device where,
@@ -204,7 +204,7 @@ class examination {
     return true;
   }
 
-  /// Notes where an array differs from the reference's value of a node.
+  /// Records a difference between an array and the reference's value of a node.
   bool differs(judge& reference, ir::node_id id, const ir::literal_array& got) {
     const difference d = reference.compare(id, got);
     out_.compared += d.compared;
@@ -223,7 +223,7 @@ class examination {
     return true;
   }
 
-  /// Compiles the ops behind a wrong value one by one, and names the first that differs alone.
+  /// Compiles the ops that led to a wrong value one by one, and names the first that differs alone.
   void blame(const ir::graph& g, ir::node_id stored, const arrays& known, judge& reference) {
     bool any = false;
     sorted_set<ir::node_id> cone = {stored};
@@ -279,7 +279,7 @@ class examination {
     return differs(own, one.outputs[0], s.values(inside.graph.outputs[0]));
   }
 
-  /// What the rewrites and the sharing of results did is right as well.
+  /// Compares the results with the traced graph, which also covers the rewrites and the sharing of results.
   void compare_results(const build_capture& inside, const specimen& s) {
     arrays known;
     for (std::size_t i = 0; i < all_.size(); ++i) known.emplace(traced_.inputs[i], s.known.at(inside.graph.inputs[i]));

@@ -1,4 +1,4 @@
-// plan/fusion/batch.hpp: kernels that differ in their buffers, numbers and literals alone -> one kernel and a table of these.
+// plan/fusion/batch.hpp: kernels that differ only in buffers, numbers and literals become one kernel with a table of these.
 #pragma once
 
 #include <algorithm>
@@ -14,19 +14,19 @@
 
 namespace sinter::engine::plan {
 
-/// Kernels that are alike, as one.
+/// One kernel for several kernels that are alike.
 struct common_kernel {
   kernel code;                  ///< its symbols from `first` on stand for numbers that differ
-  int first = 0;                ///< symbols of the kernels themselves come before
-  series<series<dim>> numbers;  ///< per symbol from `first` on: its value in each kernel
-  series<int> apart;            ///< the buffers, by number in each kernel, that differ
+  int first = 0;                ///< the kernels' own symbols come before
+  series<series<dim>> numbers;  ///< for each symbol from `first` on, its value in each kernel
+  series<int> apart;            ///< the buffers that differ, by number in each kernel
 };
 
 namespace detail {
 
 enum class number_of : std::uint8_t { extent, stride, offset };
 
-/// Calls f(number, what it is of) for the numbers of a kernel, in order.
+/// Calls f(number, kind of number) for the numbers of a kernel, in order.
 template <class Kernel, class F>
 void for_each_number(Kernel& k, F&& f) {
   const auto map = [&](auto& m) {
@@ -44,12 +44,13 @@ void for_each_number(Kernel& k, F&& f) {
   for (auto& p : k.products) map(p.a.at), map(p.b.at);
 }
 
-/// True for what code is printed for, and no entry of a table: an extent of nothing; elsewhere nothing, one, and what is negative.
+/// True for a number that is part of the code, and not an entry of a table: an extent 0; for other kinds 0, 1 and negative
+/// numbers.
 inline bool is_fixed(const dim& n, number_of what) {
   return what == number_of::extent ? n.is(0) : n.is_number() && *n.number() < 2;
 }
 
-/// A literal as the number that instruction::at tells in its place: a float's bits.
+/// A literal as the number that instruction::at gives in its place: a float's bits.
 inline std::int64_t bits_of(const instruction& i) {
   if (i.type == dtype::f64) return std::bit_cast<std::int64_t>(i.literal.f);
   if (is_float(i.type)) return std::bit_cast<std::int32_t>(static_cast<float>(i.literal.f));
@@ -62,7 +63,7 @@ inline std::int64_t unit_of(const dim& n, std::int64_t most) {
   return most;
 }
 
-/// Elements of a vector at most.
+/// The greatest number of elements of a vector.
 inline std::int64_t widest_vector(const kernel& k) {
   std::size_t smallest = 16;
   if (k.axes.empty()) return 1;
@@ -72,8 +73,8 @@ inline std::int64_t widest_vector(const kernel& k) {
 
 }  // namespace detail
 
-/// Equal for kernels that are alike: they have equal instructions on equal types, and what one accesses in vectors, or with
-/// indices of 64 bits, the others do, too. Of kernels without reductions. With `any_offset` it does not matter where they begin in arrays.
+/// Equal for kernels that are alike: equal instructions on equal types, and equal use of vectors and 64-bit indices. For
+/// kernels without reductions. With `any_offset`, their start offsets in arrays may differ.
 SINTER_API std::string form_of(const kernel& k, std::int64_t widest, bool any_offset) {
   std::string form;
   const auto add = [&](std::int64_t n) { form.append(std::to_string(n)).push_back(' '); };
@@ -82,7 +83,7 @@ SINTER_API std::string form_of(const kernel& k, std::int64_t widest, bool any_of
     for (const auto n : numbers) add(n);
   };
   add(static_cast<std::int64_t>(k.axes.size()));
-  // Of open extents all of a launch have the same indices (size_fit).
+  // With open extents, all kernels of a launch have the same indices (size_fit).
   add(k.symbols == 0 && needs_wide_index(k));
   for (const auto& i : k.body) {
     add(static_cast<std::int64_t>(i.kind));
@@ -106,7 +107,7 @@ SINTER_API std::string form_of(const kernel& k, std::int64_t widest, bool any_of
     add(b.by_value ? 0 : std::min<std::int64_t>(b.alignment, 16));
   }
   detail::for_each_number(k, [&](const dim& n, detail::number_of what) {
-    // The only axis may end in part of a vector.
+    // The only axis may end with a partial vector.
     const bool may_end = what == detail::number_of::extent && k.axes.size() == 1;
     if (any_offset && what == detail::number_of::offset) return;
     if (detail::is_fixed(n, what)) form.append(n.text());
@@ -120,14 +121,14 @@ inline std::string form_of(const kernel& k) { return form_of(k, detail::widest_v
 
 namespace detail {
 
-/// True for a kernel of no other passes than one over its elements.
+/// True for a kernel with a single pass over its elements.
 inline bool is_plain(const kernel& k) {
   return !k.is_product() && !k.stands_alone() && !k.replaces && k.stages == 1 &&
          std::none_of(k.body.begin(), k.body.end(), is_reduction) &&
          std::none_of(k.stores.begin(), k.stores.end(), [](const store& s) { return s.accumulate; });
 }
 
-/// form_of() a plain kernel with its loops, of any offsets.
+/// form_of() for a plain kernel with its loops, with any offsets.
 inline std::string plain_form_of(const kernel& k) {
   std::string form = form_of(k, 1, true);
   for (const auto& a : k.axes) ir::detail::append(form, a.role);
@@ -137,8 +138,8 @@ inline std::string plain_form_of(const kernel& k) {
 
 }  // namespace detail
 
-/// Equal for kernels of equal shape: of any kind, they differ in their nodes, in where in arrays they begin, and in literals alone.
-/// What is accessed in vectors of up to `widest` elements in one is so in the others.
+/// Equal for kernels of equal shape, of any kind: they differ only in nodes, in start offsets in arrays, and in literals.
+/// Accesses in vectors of up to `widest` elements are the same in all.
 SINTER_API std::string shape_form_of(const kernel& k, std::int64_t widest) {
   std::string form;
   const auto add = [&](auto n) { ir::detail::append(form, n); };
@@ -188,8 +189,7 @@ SINTER_API std::string shape_form_of(const kernel& k, std::int64_t widest) {
   return form;
 }
 
-/// `alike` as one kernel. What is equal in all of them stays as it is. Offsets are told as multiples of `widest` elements, where they
-/// are.
+/// The kernels `alike` as one. Equal parts stay. Offsets are given as multiples of `widest` elements, if they are such.
 SINTER_API common_kernel in_common(std::span<const kernel* const> alike, std::int64_t widest) {
   common_kernel c;
   c.code = *alike[0];
@@ -211,7 +211,7 @@ SINTER_API common_kernel in_common(std::span<const kernel* const> alike, std::in
     if (fresh) c.numbers.push_back(std::move(values));
     return dim::symbol(at->second);
   };
-  series<series<dim>> places;  // of each number in the kernel, its value in each of them
+  series<series<dim>> places;  // for each number in the kernel, its value in each of the kernels
   for (const auto* k : alike) {
     std::size_t at = 0;
     detail::for_each_number(*k, [&](const dim& n, detail::number_of) {

@@ -1,4 +1,4 @@
-// plan/fusion/cost.hpp: what moving and computing costs, in bytes: the one measure by which fusion decides.
+// plan/fusion/cost.hpp: the cost of moving and computing, in bytes, the only measure of fusion.
 #pragma once
 
 #include <algorithm>
@@ -15,9 +15,9 @@ class costs {
   costs(const ir::graph& g, const memory_map& memory, const target& t)
       : g_(g), memory_(memory), target_(t), bytes_(g.size(), -1), seen_(g.size(), 0) {}
 
-  /// Of a node's elements, for sizes as the hints have them.
+  /// The bytes of a node's elements, for the hinted sizes.
   std::int64_t bytes(node_id id) const {
-    // What no memory holds is planned all the same: sums of such sizes stay numbers.
+    // Sizes beyond any memory are planned, too: their sums must not overflow.
     constexpr std::int64_t most = std::int64_t{1} << 52;
     std::int64_t& known = bytes_[id];
     if (known < 0)
@@ -26,8 +26,8 @@ class costs {
     return known;
   }
 
-  /// True when `kernels` kernels that read a value move less than they would by computing it: one of them computes it either way,
-  /// and a value that is stored is written once.
+  /// True when `kernels` readers of a value move less by reading it than by computing it. One kernel computes it in any case,
+  /// and a stored value is written once.
   bool pays_to_store(node_id id, std::int64_t kernels) const {
     const double stored = static_cast<double>(bytes(id)) * static_cast<double>(1 + kernels);
     return static_cast<double>(kernels - 1) *
@@ -35,8 +35,8 @@ class costs {
            stored;
   }
 
-  /// True when a value that a kernel would compute `times` times for each element is better in memory, written once and read so often:
-  /// what computing it takes beside reads is more, by what another kernel takes at least.
+  /// True when a value that a kernel would compute `times` times for each element is better stored, written once and read
+  /// that often. Its computation must cost more than the reads by at least the cost of another kernel.
   bool pays_to_keep(node_id id, double times) const {
     const double stored = static_cast<double>(bytes(id)) * (1 + times) + static_cast<double>(target_.kernel_bytes);
     return (times - 1) * computing(id, stored / (times - 1), {target_.bytes_per_operation, 0, true}) >= stored;
@@ -48,17 +48,17 @@ class costs {
     return computing(id, enough, {0}) >= enough;
   }
 
-  /// One thread walks a row, not many side by side.
+  /// Whether one thread walks a row, instead of many threads side by side.
   bool by_rows() const { return !target_.rows_over_threads; }
 
  private:
-  /// What counts, in bytes: an operation, a byte that is read. By width, operations in f64 are two.
+  /// The cost in bytes of an operation and of a read byte. Operations in f64 count twice.
   struct weights {
     double operation = 0, read = 1;
     bool by_width = false;
   };
 
-  /// Computing a value from what is in memory; what is beyond `enough` does not count.
+  /// The cost of computing a value from memory; values beyond `enough` are not distinguished.
   double computing(node_id id, double enough, weights each) const {
     double sum = 0;
     series<node_id> waiting{id}, met{id};
@@ -88,7 +88,7 @@ class costs {
   const ir::graph& g_;
   const memory_map& memory_;
   const target& target_;
-  mutable series<std::int64_t> bytes_;  ///< of each node; -1: nobody asked
+  mutable series<std::int64_t> bytes_;  ///< of each node; -1: unknown
   mutable series<char> seen_;
 };
 

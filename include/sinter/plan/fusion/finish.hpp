@@ -1,4 +1,4 @@
-// plan/fusion/finish.hpp: the last touches on fused kernels: stores that nothing reads go, names and reasons come.
+// plan/fusion/finish.hpp: the end of fusion: drops unread stores, and adds names and reasons.
 #pragma once
 
 #include <string>
@@ -11,13 +11,13 @@
 
 namespace sinter::engine::plan {
 
-/// Two kernels, by number, that touch an array in common, and why they are not one. "%7" in the reason is a node.
+/// Two kernels, by number, that access an array in common, and the reason why they are separate. "%7" in the reason is a node.
 struct neighbours {
   std::size_t first = 0, second = 0;
   std::string why;
 };
 
-/// A reason with every node "%7" told as the user wrote it: "%7 reduce (at net.cpp:12)".
+/// A reason in which nodes such as "%7" are replaced by the user's terms: "%7 reduce (at net.cpp:12)".
 SINTER_API std::string in_words(const ir::graph& g, std::string why) {
   for (std::size_t at = why.find('%'); at != std::string::npos; at = why.find('%', at)) {
     std::size_t end = ++at, id = 0;
@@ -31,7 +31,7 @@ SINTER_API std::string in_words(const ir::graph& g, std::string why) {
   return why;
 }
 
-/// The user's op that an instruction is; empty where it is none.
+/// The user's op that an instruction computes; empty if none.
 inline std::string op_name(const instruction& i) {
   switch (i.kind) {
     case kind::load:
@@ -64,7 +64,7 @@ inline std::string op_name(const store& s) {
 
 namespace detail {
 
-/// The distinct ops of a kernel in order, a dozen at most.
+/// The distinct ops of a kernel in order, at most twelve.
 inline std::string label_of(const kernel& k) {
   series<std::string> names;
   const auto add = [&](std::string name) {
@@ -77,7 +77,7 @@ inline std::string label_of(const kernel& k) {
   return names.empty() ? "copy" : names.size() > 12 ? label + " ..." : label;
 }
 
-/// Leaves only the buffers that something in the kernel refers to.
+/// Keeps only the buffers to which the kernel refers.
 inline void number_buffers(kernel& k) {
   series<int> place(k.buffers.size(), -1);
   series<buffer_use> used;
@@ -96,7 +96,7 @@ inline void number_buffers(kernel& k) {
   k.buffers = std::move(used);
 }
 
-/// Removes the stores of what is used only within the kernel that computes it.
+/// Removes the stores of values that only the computing kernel uses.
 inline void drop_unread(series<kernel>& kernels, const ir::graph& g) {
   series<char> read(g.size(), 0);
   for (auto id : g.outputs) read[id] = 1;
@@ -115,7 +115,7 @@ inline void drop_unread(series<kernel>& kernels, const ir::graph& g) {
   }
 }
 
-/// Per kernel the first of equal structure, written at the same places, that stores the same: they differ in their nodes alone.
+/// For each kernel, the first kernel of equal structure that stores the same at the same places; they differ only in nodes.
 inline series<std::size_t> first_alike(const series<kernel>& kernels, const series<const void*>& structures) {
   std::unordered_map<std::string, std::size_t> known;
   series<std::size_t> out;
@@ -130,7 +130,7 @@ inline series<std::size_t> first_alike(const series<kernel>& kernels, const seri
   return out;
 }
 
-/// Kernels if every op had one of its own.
+/// The number of kernels if every op had its own.
 inline std::size_t count_ops(const ir::graph& g, const series<node_id>& live) {
   std::size_t n = 0;
   for (auto id : live)

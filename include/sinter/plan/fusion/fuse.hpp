@@ -1,4 +1,4 @@
-// plan/fusion/fuse.hpp: graph -> kernels: chooses what is stored, and which stored values share a kernel.
+// plan/fusion/fuse.hpp: graph -> kernels: chooses the stored values, and those that share a kernel.
 #pragma once
 
 #include <string>
@@ -17,15 +17,15 @@ namespace sinter::engine::plan {
 /// The kernels of a graph, in an order that respects their dependences; buffer ids are node ids.
 struct fused {
   series<kernel> kernels;
-  std::size_t unfused = 0;      ///< kernels if every op had one of its own
+  std::size_t unfused = 0;      ///< kernels if every op had its own
   std::size_t lowered = 0;      ///< sets of roots that were lowered
-  std::size_t joined = 0;       ///< pairs of structures that were written out as one
-  std::size_t tried = 0;        ///< pairs of groups of which that was asked
-  std::size_t considered = 0;   ///< pairs of groups that touch an array in common
-  std::size_t looked = 0;       ///< nodes and kernels that were asked what scatters write over
-  series<series<dim>> strides;  ///< per node of what kernels write; empty: row-major
-  series<std::size_t> alike;    ///< per kernel the first that is equal but for its nodes
-  series<neighbours> apart;     ///< with `reasons`: every pair of kernels that touch an array in common
+  std::size_t joined = 0;       ///< pairs of structures that were lowered as one
+  std::size_t tried = 0;        ///< pairs of groups that were tried
+  std::size_t considered = 0;   ///< pairs of groups that access an array in common
+  std::size_t looked = 0;       ///< nodes and kernels that the in-place analysis of scatters visited
+  series<series<dim>> strides;  ///< for each node that kernels write; empty: row-major
+  series<std::size_t> alike;    ///< for each kernel, the first that is equal except for its nodes
+  series<neighbours> apart;     ///< with `reasons`: every pair of kernels that access an array in common
 };
 
 /// A concatenation of more operands is always in memory.
@@ -89,7 +89,7 @@ class fusion {
     bound_roots();
   }
 
-  /// A read would look for its operand among so many.
+  /// Whether a read would search among too many operands.
   bool joins_many(node_id id) const { return lowering_of(g_[id].code).parts && g_[id].in.size() > most_joined; }
 
   void store_node(node_id id) {
@@ -97,7 +97,7 @@ class fusion {
     append_roots(g_, id, roots_);
   }
 
-  /// Stores what roots that are new would compute too often, before lowering them takes as long as that is much.
+  /// Stores values that new roots would compute too often, before lowering becomes slow.
   void bound_roots() {
     for (; bounded_ < roots_.size(); ++bounded_)
       for (;;) {
@@ -107,13 +107,13 @@ class fusion {
       }
   }
 
-  /// Of a product: what is no view of something in memory is stored.
+  /// Stores a product's operand, unless it is a view of memory.
   void store_operand(node_id id) {
     while (!memory_.stored[id] && ir::is_view(g_[id].code)) id = g_[id].in[0];
     if (!memory_.stored[id]) store_node(id);
   }
 
-  /// A group per root; whatever a root turns out to need in memory is stored first, and decides what the others read.
+  /// One group for each root. Values that a root needs in memory are stored first, because they decide the other roots' reads.
   series<group> groups_of_roots() {
     series<group> out;
     for (std::size_t before = 0; before != roots_.size();) {
@@ -205,8 +205,8 @@ class fusion {
 
 }  // namespace detail
 
-/// Partitions the live graph into kernels. `inputs` gives the inputs' strides and example sizes. With `reasons` it tells of pairs why
-/// they are not one, which takes time that grows with their number.
+/// Partitions the live graph into kernels. `inputs` gives the inputs' strides and example sizes. With `reasons`, it gives the
+/// reasons why pairs are separate, in time that grows with their number.
 SINTER_API fused fuse(const ir::graph& g, const memory_map& inputs, const target& t = {}, bool reasons = false) {
   fused out = detail::fusion(g, inputs, t).run(reasons);
   logs::to("fusion", [&] {

@@ -1,4 +1,4 @@
-// plan/fusion/group.hpp: what fusion makes kernels of: roots with their kernel, and in which order groups have to run.
+// plan/fusion/group.hpp: groups of roots with their kernels, and the order in which groups can run.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace sinter::engine::plan::detail {
 using group_id = std::uint32_t;
 inline constexpr group_id no_group = ~group_id{0};
 
-/// How a group touches a buffer.
+/// A group's access to a buffer.
 struct use {
   node_id buffer = ir::no_node;
   bool written = false;
@@ -21,22 +21,22 @@ struct use {
 
 struct group {
   series<std::uint32_t> roots;  ///< ascending by target
-  lowered_roots made;           ///< of a group that is no step
-  kernel step;                  ///< of an opaque node
+  lowered_roots made;           ///< for a group that is not a step
+  kernel step;                  ///< for an opaque node
   series<use> uses;             ///< ascending
-  std::int64_t traffic = 0;     ///< bytes of all of them
+  std::int64_t traffic = 0;     ///< total bytes
   node_id first_target = ir::no_node;
   bool scatters = false;
-  bool fills = false;         ///< regions with a literal, where a launch costs more than it moves
-  bool of_many = false;       ///< or some of it is: of more than most_neighbours of equal form
-  std::uint32_t version = 0;  ///< counts what became part of it
+  bool fills = false;         ///< writes a literal to regions, where a launch costs more than its traffic
+  bool of_many = false;       ///< one, or partly one, of more than most_neighbours of equal form
+  std::uint32_t version = 0;  ///< number of merges so far
 
   const kernel& code() const { return step.is_opaque() ? step : made.what->code; }
 };
 
-/// What passes between two groups.
+/// The values that pass between two groups.
 struct relation {
-  std::int64_t saving = 0;  ///< bytes that a common kernel would not move twice; 0: they are strangers
+  std::int64_t saving = 0;  ///< bytes that a common kernel would not move twice; 0: nothing in common
   bool first_feeds = false, second_feeds = false;
   bool touch = false;
 };
@@ -60,8 +60,8 @@ relation between(const group& a, const group& b, Bytes&& bytes) {
   return out;
 }
 
-/// Groups in an order in which they can run, kept while groups become one. What follows a group is told by edges between the
-/// groups that there were first, each of which is part of one that there is now.
+/// Groups in an order in which they can run, maintained while groups merge. Edges between the initial groups give the
+/// successors; each initial group is part of a present one.
 class run_order {
  public:
   run_order() = default;
@@ -89,8 +89,8 @@ class run_order {
 
   const series<group_id>& next(group_id g) const { return next_[g]; }
 
-  /// A group on a path between two that leaves both; no_group when there is none. `below` receives what follows the earlier one
-  /// before the later one, all of it where there is no path.
+  /// A group on a path between two groups, outside of both; no_group without a path. `below` then has all successors of the
+  /// earlier group before the later one.
   group_id around(group_id a, group_id b, series<group_id>& below) const {
     if (place_[a] > place_[b]) std::swap(a, b);
     below.clear();
@@ -101,7 +101,7 @@ class run_order {
     return found;
   }
 
-  /// Group b becomes part of a; `below` is what around() gave, where it found no path.
+  /// Merges group b into a; `below` is the result of around(), which found no path.
   void merge(group_id a, group_id b, const series<group_id>& below) {
     const std::uint32_t from = std::min(place_[a], place_[b]), to = std::max(place_[a], place_[b]);
     for (auto g : below) seen_[g] = 1;

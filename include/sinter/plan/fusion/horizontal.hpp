@@ -1,4 +1,4 @@
-// plan/fusion/horizontal.hpp: small kernels that do not depend on one another, and can share a launch.
+// plan/fusion/horizontal.hpp: small independent kernels that can share a launch.
 #pragma once
 
 #include <algorithm>
@@ -11,31 +11,33 @@
 
 namespace sinter::engine::plan {
 
-/// Elements from which on a kernel fills a GPU by itself: a launch saved is little then, and is shared with what is alike only.
-/// A body of another form may need more registers, which costs a kernel that waits for memory all along.
+/// Kernels with more elements fill a GPU alone. A saved launch then matters little, and only kernels that are alike share it.
+/// A body of another form may need more registers, which slows down a kernel that waits for memory.
 inline constexpr std::int64_t most_shared_elements = 4 << 20;
-/// Of a launch that several kernels share: bodies, buffers that are parameters, and instructions (each is compiled).
+/// Limits of a shared launch: bodies, buffers that are parameters, and instructions (each is compiled).
 inline constexpr std::size_t most_shared_bodies = 32, most_shared_buffers = 240, most_shared_instructions = 800;
-/// Its blocks, which do the work of so many elements each or more.
+/// The greatest number of its blocks, and the least work of a block, in elements.
 inline constexpr std::int64_t most_shared_blocks = 0x7fffffff, least_block_elements = 256;
-/// So many kernels that are alike share one body, which finds their buffers and numbers in a table.
+/// This many kernels that are alike share one body, which reads their buffers and numbers from a table.
 inline constexpr std::size_t least_alike = 4;
 
-/// Elements of a kernel that is not pointwise, and terms of a product's element and of them all, at most, for which four or more of one
-/// shape share a launch: beyond, each is worth one, and a product the matrix library.
+/// Limits for kernels that share a launch by shape, in fours or more: elements of a kernel that is not pointwise, terms of a
+/// product's element, and terms of the whole product. Beyond them, a separate launch pays, and for a product the matrix
+/// library.
 inline constexpr std::int64_t most_elements_by_shape = 256 << 10, most_terms_by_shape = 256,
                               most_products_by_shape = 256 << 10;
-/// Elements of a row that is sorted in one launch.
+/// The greatest number of elements of a row that is sorted in one launch.
 inline constexpr std::int64_t most_sorted_by_shape = 2048;
 
-/// Elements in the traced call; the largest number for more than 63 bits.
+/// The elements in the traced call; the largest number if they exceed 63 bits.
 inline std::int64_t traced_elements(const kernel& k) {
   dim n = 1;
   for (const auto& a : k.axes) n *= a.extent.number().value_or(a.hint);
   return n.number().value_or(std::numeric_limits<std::int64_t>::max());
 }
 
-/// True for what shares launches with kernels of its shape alone: small reductions, products, scans, sorts and searches.
+/// True for kernels that share launches only with kernels of their shape: small reductions, products, scans, sorts and
+/// searches.
 SINTER_API bool shares_by_shape(const kernel& k) {
   if (k.is_opaque() || k.replaces || k.has_effect) return false;
   if (std::any_of(k.stores.begin(), k.stores.end(), [](const auto& s) { return s.accumulate; })) return false;
@@ -50,10 +52,10 @@ SINTER_API bool shares_by_shape(const kernel& k) {
 
 namespace detail {
 
-/// With which kernels one may share a launch.
+/// The kernels with which a kernel may share a launch.
 enum class company : std::uint8_t { none, batch, any };
 
-/// `read`: the buffers that kernels read.
+/// `read` has the buffers that kernels read.
 inline company company_of(const kernel& k, const sorted_set<int>& read) {
   if (k.is_product() || k.stands_alone() || k.is_opaque() || k.replaces) return company::none;
   for (const auto& i : k.body)
@@ -62,19 +64,19 @@ inline company company_of(const kernel& k, const sorted_set<int>& read) {
     if (s.accumulate) return company::none;
   const std::int64_t n = traced_elements(k);
   if (n < most_shared_elements) return company::any;
-  // Of more axes, one is printed alone better: with tiles where it reads across, and divisions by numbers. And intermediates
-  // that are made in one launch all take memory at a time.
+  // A kernel of more axes is better printed alone, with tiles for transposed reads, and divisions by constants. Intermediates
+  // that one launch makes all occupy memory at the same time.
   const bool lasts =
       std::none_of(k.buffers.begin(), k.buffers.end(), [&](const auto& b) { return b.written && read.contains(b.id); });
   return k.axes.size() == 1 && lasts && n / least_block_elements < most_shared_blocks ? company::batch : company::none;
 }
 
-/// The length of the longest chain of kernels that have to run before each: what reads or adds to a buffer follows those
-/// that wrote it.
+/// The length of the longest chain of kernels that must run before each. Readers of a buffer, and kernels that add to it,
+/// follow its writers.
 inline series<std::size_t> levels_of(const series<kernel>& kernels) {
   series<std::size_t> level(kernels.size());
   sorted_map<int, std::size_t> written;  // one more than the level of the last writer
-  std::size_t effects = 0;               // one more than the level of the last
+  std::size_t effects = 0;               // one more than the level of the last one
   for (std::size_t k = 0; k < kernels.size(); ++k) {
     bool adds = false;
     for (const auto& s : kernels[k].stores) adds = adds || s.accumulate;
@@ -91,20 +93,20 @@ inline series<std::size_t> levels_of(const series<kernel>& kernels) {
   return level;
 }
 
-/// Kernels of one level that share a body, and what they take of a launch.
+/// Kernels of one level that share a body, and their share of a launch.
 struct kin {
-  std::size_t buffers = 0;  ///< that all of them have in common
-  std::int64_t bytes = 0;   ///< of parameters
+  std::size_t buffers = 0;  ///< common to all of them
+  std::int64_t bytes = 0;   ///< bytes of parameters
 };
 
 inline kin kin_of(std::span<const kernel* const> alike) {
   const common_kernel c = in_common(alike);
-  // A few that are left for a launch have a body each.
+  // The last few kernels of a launch have separate bodies.
   return {c.code.buffers.size() - c.apart.size(),
           static_cast<std::int64_t>(8 * (least_alike - 1) * c.code.buffers.size())};
 }
 
-/// Per kernel its number among the kins, or -1.
+/// For each kernel, the index of its kin, or -1.
 inline series<int> kins_of(const series<kernel>& kernels, const series<company>& with, const series<std::size_t>& level,
                            series<kin>& kins) {
   sorted_map<std::pair<std::size_t, std::string>, series<std::size_t>> alike;
@@ -123,7 +125,7 @@ inline series<int> kins_of(const series<kernel>& kernels, const series<company>&
   return of;
 }
 
-/// Per kernel the first of its level and shape, with which it shares a launch: its own number where it shares none.
+/// For each kernel, the first kernel of its level and shape, with which it shares a launch; its own number if it shares none.
 inline series<std::size_t> first_of_shape(const series<kernel>& kernels, const series<std::size_t>& level) {
   std::unordered_map<std::string, series<std::size_t>> alike;
   series<std::size_t> first(kernels.size());
@@ -140,13 +142,13 @@ inline series<std::size_t> first_of_shape(const series<kernel>& kernels, const s
   return first;
 }
 
-/// A launch that more kernels may share.
+/// A launch that more kernels can join.
 struct open_launch {
   std::size_t group = 0, bodies = 0, buffers = 0, instructions = 0;
-  std::int64_t bytes = 0, blocks = 0;  ///< of parameters; at most
+  std::int64_t bytes = 0, blocks = 0;  ///< of parameters; the upper bound
   series<int> kins;
 
-  /// Takes the kernel, which has no kin where that is null, if there is room.
+  /// Adds the kernel, whose kin may be null, if there is room.
   bool take(const kernel& k, const kin* its, int which, std::int64_t most_bytes) {
     const bool known = its && std::find(kins.begin(), kins.end(), which) != kins.end();
     const std::size_t own = known ? 0 : its ? its->buffers : k.buffers.size();
@@ -169,9 +171,10 @@ struct open_launch {
 
 }  // namespace detail
 
-/// The kernels by number, in groups that run one after another; those of a group run at once, in one launch whose parameters take
-/// `most_bytes` at most, but for its table (emit/cuda/shared.hpp). Pointwise kernels share a group where they are small, or are alike,
-/// have one axis and make results; others where they are small and of one shape (shares_by_shape).
+/// The kernels' numbers in groups that run one after another. Kernels of a group run at once, in one launch whose parameters
+/// take at most `most_bytes` without its table (emit/cuda/shared.hpp). Pointwise kernels share a group if they are small, or
+/// are alike, have one axis and make results. Other kernels share a group if they are small and have one shape
+/// (shares_by_shape).
 SINTER_API series<series<std::size_t>> horizontal(const series<kernel>& kernels, std::int64_t most_bytes = 4096) {
   const auto level = detail::levels_of(kernels);
   sorted_set<int> read;
@@ -206,7 +209,7 @@ SINTER_API series<series<std::size_t>> horizontal(const series<kernel>& kernels,
       out.push_back({k});
       continue;
     }
-    // What has a body of its own goes with its neighbours.
+    // A kernel with its own body joins its neighbours.
     auto* where = its || open.empty() ? open.begin() : open.end() - 1;
     while (where != open.end() && !where->take(c, its, own[k], most_bytes)) ++where;
     if (where == open.end()) {

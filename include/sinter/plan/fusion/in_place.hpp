@@ -1,5 +1,5 @@
-// plan/fusion/in_place.hpp: scatters whose result takes the memory of their base: what is stored so that nothing reads the base after its
-// copy, where copies stand, and which need not be made.
+// plan/fusion/in_place.hpp: scatters whose result takes the memory of their base: the values to store so that no kernel reads
+// the base after its copy, the places of copies, and unnecessary copies.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace sinter::engine::plan::detail {
 
 inline bool is_scatter(const ir::node& n) { return n.code == ir::op::scatter || n.code == ir::op::scatter_add; }
 
-/// What scatters read of the memory that they write over. Every question is a walk from an operand to what is in memory.
+/// The reads of scatters from the memory that they overwrite. Every question is a walk from an operand to memory.
 class read_from_base {
  public:
   read_from_base(const ir::graph& g, const memory_map& memory, const series<node_id>& live)
@@ -21,8 +21,8 @@ class read_from_base {
     number_bases(live);
   }
 
-  /// Updates and indices of a scatter that its kernel would compute from the base, or from what that is in place of. They are stored
-  /// where they are no larger: what reads the base then runs before anything is written over it.
+  /// Updates and indices of a scatter that its kernel would compute from the base, or from memory that shares its place. They
+  /// are stored unless they are larger: readers of the base then run before it is overwritten.
   series<node_id> of(node_id id) {
     series<node_id> found;
     if (!is_scatter(g_[id])) return found;
@@ -34,10 +34,10 @@ class read_from_base {
     return found;
   }
 
-  std::size_t looked = 0;  ///< nodes that the walks have met
+  std::size_t looked = 0;  ///< nodes that the walks have visited
 
  private:
-  /// A base is the parent of what is scattered into it. Nodes are numbered so that those below one are a range.
+  /// The parent of a scatter's result is its base. Nodes are numbered so that the descendants of a node are a range.
   void number_bases(const series<node_id>& live) {
     const auto base_of = [&](node_id id) { return memory_behind(g_, g_[id].in[0]); };
     series<std::uint32_t> size(g_.size(), 1), next(g_.size(), 0);
@@ -56,7 +56,7 @@ class read_from_base {
     return first_[id] < first_[scatter] && first_[scatter] < end_[id];
   }
 
-  /// Whether a kernel of `scatter` would read such memory where it computes x.
+  /// Whether a kernel of `scatter` that computes x would read such memory.
   bool reads(node_id x, node_id scatter) {
     bool meets_base = false;
     waiting_ = {x};
@@ -82,17 +82,17 @@ class read_from_base {
     return false;
   }
 
-  static constexpr std::uint32_t reads_none = ~0u;  ///< of no scatter: asked once
+  static constexpr std::uint32_t reads_none = ~0u;  ///< result of a node for no scatter: computed once
 
   const ir::graph& g_;
   const memory_map& memory_;
   series<std::uint32_t> first_, end_;
-  series<std::uint32_t> seen_;  ///< the last walk that met a node
+  series<std::uint32_t> seen_;  ///< the last walk that visited a node
   std::uint32_t turn_ = 0;
   series<node_id> waiting_, met_;
 };
 
-/// True for a kernel that does nothing but copy a buffer, whole, to another of the same order.
+/// True for a kernel that only copies a whole buffer to another of the same order.
 inline bool is_copy(const kernel& k) {
   return !k.is_opaque() && k.products.empty() && k.body.size() == 1 && k.body[0].kind == kind::load &&
          k.stores.size() == 1 && !k.stores[0].accumulate && k.stores[0].value == 0 &&
@@ -104,8 +104,8 @@ inline node_id buffer_of(const kernel& k, int place) {
   return static_cast<node_id>(k.buffers[static_cast<std::size_t>(place)].id);
 }
 
-/// Kernels behind the copy of a base that read it, and nothing that is made from there on, go before it: behind a copy that is the
-/// first of its base, since other copies go with them. Kernels are told by their places in `order`.
+/// Moves kernels after the copy of a base, which read it and no later value, before the copy. Only for a copy that is the
+/// first of its base, because other copies move with them. Kernels are given by their places in `order`.
 class hoisting {
  public:
   hoisting(const series<kernel>& kernels, const series<std::size_t>& order)
@@ -140,12 +140,12 @@ class hoisting {
     return out;
   }
 
-  std::size_t looked = 0;  ///< kernels that were asked
+  std::size_t looked = 0;  ///< kernels that were visited
 
  private:
   const kernel& of(std::size_t at) const { return kernels_[order_[at]]; }
 
-  /// Whether nothing from `at` on, before q, writes what q reads, or uses what it writes.
+  /// Whether no kernel from `at` on, before q, writes q's operands, or uses its results.
   bool is_free(std::size_t at, std::size_t q) {
     for (const auto& b : of(q).buffers) {
       const auto& others = (b.written ? users_ : writers_)[static_cast<std::size_t>(b.id)];
@@ -161,14 +161,15 @@ class hoisting {
   const series<kernel>& kernels_;
   const series<std::size_t>& order_;
   series<char> moved_;
-  series<series<std::size_t>> before_;           ///< per copy what goes before it
-  series<series<std::size_t>> users_, writers_;  ///< per buffer, ascending
+  series<series<std::size_t>> before_;           ///< for each copy, the kernels that move before it
+  series<series<std::size_t>> users_, writers_;  ///< for each buffer, ascending
 };
 
-/// Copies of bases go right before what writes into them, behind all else that reads the base; returns the kernels' numbers.
+/// Moves copies of bases directly before the writers into them, after all other readers of the base; returns the kernels'
+/// numbers.
 inline series<std::size_t> with_late_copies(const ir::graph& g, const series<kernel>& kernels, std::size_t& looked) {
   series<std::size_t> order;
-  series<series<std::size_t>> waiting(kernels.size());  // per kernel the copies that go before it
+  series<series<std::size_t>> waiting(kernels.size());  // for each kernel, the copies that move before it
   const auto users = users_of(kernels);
   for (std::size_t k = 0; k < kernels.size(); ++k) {
     bool waits = false;
@@ -193,7 +194,7 @@ inline series<std::size_t> with_late_copies(const ir::graph& g, const series<ker
   return readers.order();
 }
 
-/// Whether nothing but what writes a buffer, before kernel k, knows it; `users` are those of the buffer.
+/// Whether only the writers of a buffer before kernel k access it; `users` are the buffer's.
 inline bool is_alone(const series<kernel>& kernels, const series<std::size_t>& users, std::size_t k, node_id buffer,
                      std::size_t& looked) {
   if (users.back() != k) return false;
@@ -210,8 +211,8 @@ inline bool is_alone(const series<kernel>& kernels, const series<std::size_t>& u
   return true;
 }
 
-/// Takes out the copies of what is made for a scatter alone, which then writes into that; marks the other copies of bases. Returns
-/// per kernel that is left its number.
+/// Removes the copies of values that are made only for a scatter, which then writes into them; marks the other copies of
+/// bases. Returns the number of each remaining kernel.
 inline series<std::size_t> without_copies(const ir::graph& g, series<kernel>& kernels, std::size_t& looked) {
   series<std::size_t> left;
   series<char> given(g.size(), 0);
@@ -219,7 +220,7 @@ inline series<std::size_t> without_copies(const ir::graph& g, series<kernel>& ke
   for (const auto id : g.outputs) given[memory_behind(g, id)] = given[id] = 1;
   const auto users = users_of(kernels);
   series<char> gone(kernels.size(), 0);
-  series<int> place(users.size());  // per buffer the one that it is then
+  series<int> place(users.size());  // for each buffer, the buffer that replaces it
   std::iota(place.begin(), place.end(), 0);
   for (std::size_t k = 0; k < kernels.size(); ++k) {
     kernel& copy = kernels[k];
@@ -231,7 +232,7 @@ inline series<std::size_t> without_copies(const ir::graph& g, series<kernel>& ke
     gone[k] = 1;
     place[from] = static_cast<int>(to);
   }
-  // A scatter's result comes behind what it is made in: the last of a chain is known first.
+  // A scatter's result has a higher number than its memory: the last of a chain is resolved first.
   for (std::size_t id = place.size(); id-- > 0;) place[id] = place[static_cast<std::size_t>(place[id])];
   for (auto& k : kernels)
     for (auto& b : k.buffers) b.id = place[static_cast<std::size_t>(b.id)];

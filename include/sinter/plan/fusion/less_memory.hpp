@@ -1,4 +1,4 @@
-// plan/fusion/less_memory.hpp: an order of kernels in which fewer bytes of intermediates are in use at once.
+// plan/fusion/less_memory.hpp: an order of kernels with fewer bytes of intermediates in use at once.
 #pragma once
 
 #include <algorithm>
@@ -9,13 +9,13 @@
 
 namespace sinter::engine::plan::detail {
 
-/// What is in use while groups run one after another.
+/// The memory in use while groups run one after another.
 class memory_in_use {
  public:
   memory_in_use(const ir::graph& g, const merging& groups, const costs& cost) : groups_(groups), buffers_(g.size()) {
     for (ir::node_id id = 0; id < g.size(); ++id) buffers_[id].bytes = cost.bytes(id);
     for (auto id : g.inputs) buffers_[id].bytes = 0;
-    for (auto id : g.outputs) buffers_[id].bytes = 0;  // they have memory of their own
+    for (auto id : g.outputs) buffers_[id].bytes = 0;  // they have separate memory
     for (group_id a = 0; a < groups.size(); ++a) {
       if (!groups.is_there(a)) continue;
       for (const use& u : groups[a].uses) {
@@ -25,7 +25,7 @@ class memory_in_use {
     }
   }
 
-  /// What a group that runs now takes more than it gives back.
+  /// The bytes that a group allocates minus the bytes that it frees, if it runs now.
   std::int64_t change(group_id a) const {
     std::int64_t out = 0;
     for (const use& u : groups_[a].uses) {
@@ -36,7 +36,7 @@ class memory_in_use {
     return out;
   }
 
-  /// Runs a group; last(other) is called for those that alone are left to touch a buffer.
+  /// Runs a group; calls last(other) for groups that become the only ones left to access a buffer.
   template <class F>
   void run(group_id a, F&& last) {
     for (const use& u : groups_[a].uses) {
@@ -58,7 +58,7 @@ class memory_in_use {
   struct buffer {
     std::int64_t bytes = 0;
     std::uint32_t left = 0;   ///< groups that have not run
-    group_id those_left = 0;  ///< their numbers, by exclusive or
+    group_id those_left = 0;  ///< the exclusive or of their numbers
     bool there = false;
   };
   const merging& groups_;
@@ -66,7 +66,7 @@ class memory_in_use {
   std::int64_t now_ = 0, peak_ = 0;
 };
 
-/// The groups as in_order() has them, but what gives back as much as it takes runs as soon as it can.
+/// The groups as in in_order(), but a group that frees at least as much as it allocates runs as soon as possible.
 inline series<group_id> freeing_first(const merging& groups, memory_in_use& memory) {
   series<std::uint32_t> waiting = groups.before();
   using entry = std::tuple<bool, node_id, group_id>;
@@ -82,7 +82,7 @@ inline series<group_id> freeing_first(const merging& groups, memory_in_use& memo
     if (std::exchange(done[a], char{1})) continue;
     out.push_back(a);
     memory.run(a, [&](group_id other) {
-      if (waiting[other] == 0 && !done[other]) add(other);  // it may have become one that gives back
+      if (waiting[other] == 0 && !done[other]) add(other);  // it may now free as much as it allocates
     });
     groups.for_each_next(a, [&](group_id s) {
       if (--waiting[s] == 0) add(s);
@@ -91,7 +91,7 @@ inline series<group_id> freeing_first(const merging& groups, memory_in_use& memo
   return out;
 }
 
-/// The order in which groups run: that of their first targets, unless another one needs an eighth less memory.
+/// The order in which groups run: by their first targets, unless another order needs an eighth less memory.
 inline series<group_id> in_less_memory(const ir::graph& g, const merging& groups, const costs& cost) {
   series<group_id> written = groups.in_order();
   memory_in_use first(g, groups, cost), second = first;

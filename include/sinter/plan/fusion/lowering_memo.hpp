@@ -1,4 +1,4 @@
-// plan/fusion/lowering_memo.hpp: the kernels of sets of roots, each structure lowered and scheduled once.
+// plan/fusion/lowering_memo.hpp: the kernels of sets of roots; each structure is lowered and scheduled once.
 #pragma once
 
 #include <memory>
@@ -10,24 +10,24 @@
 
 namespace sinter::engine::plan::detail {
 
-/// What became of a structure: its kernel, whose nodes are those of the first roots that had it, or why it has none.
+/// The outcome of lowering a structure: its kernel, with the nodes of the first roots that had it, or the reason for refusal.
 struct outcome {
   kernel code;
   series<node_id> nodes;  ///< of the structure, as in `code`
-  std::string refused;    ///< why there is no kernel; of nodes in `nodes`
+  std::string refused;    ///< the reason for refusal; refers to nodes in `nodes`
   bool failed = false;
   node_id needs_memory = ir::no_node;
 
-  // What fusion asks of every pair.
+  // Facts that fusion needs for every pair.
   bool reduces = false, accumulates = false, scans = false;
 };
 
-/// Roots that are lowered: the outcome of their structure, and their own nodes.
+/// Lowered roots: the outcome of their structure, and their own nodes.
 struct lowered_roots {
   std::shared_ptr<const outcome> what;
   series<node_id> nodes;
 
-  /// The own node in the place of one of the outcome's.
+  /// The own node in place of one of the outcome's nodes.
   node_id own(node_id of) const {
     for (std::size_t n = 0; n < nodes.size(); ++n)
       if (what->nodes[n] == of) return nodes[n];
@@ -48,8 +48,8 @@ class lowering_memo {
     return {known, std::move(s.nodes)};
   }
 
-  /// The kernel of the roots of two, `which` in all. What two structures are together follows from which of their nodes are the same,
-  /// and from the order of their roots: it is written out once.
+  /// The kernel of the roots of two, `which` in all. The structure of both together depends only on their common nodes and on
+  /// the order of their roots, so it is computed once.
   lowered_roots of_both(const lowered_roots& a, const lowered_roots& b, std::span<const std::uint32_t> of_a,
                         std::span<const std::uint32_t> which) {
     std::string key;
@@ -122,7 +122,7 @@ class lowering_memo {
     return out;
   }
 
-  /// Of two structures: the outcome, and which of their nodes its are, the second's behind the first's.
+  /// For two structures: the outcome, and its nodes among theirs, the second's after the first's.
   struct joined {
     std::shared_ptr<const outcome> what;
     series<std::uint32_t> from;

@@ -1,4 +1,4 @@
-// plan/fusion/merge.hpp: which groups become one kernel: greedily, the pair that saves most bytes first.
+// plan/fusion/merge.hpp: merges groups into one kernel, greedily, the pair that saves most bytes first.
 #pragma once
 
 #include <queue>
@@ -13,12 +13,12 @@
 
 namespace sinter::engine::plan {
 
-/// Most instructions in a kernel that fusion builds.
+/// The greatest number of instructions in a kernel that fusion builds.
 inline constexpr std::size_t most_instructions = 160;
 
 namespace detail {
 
-/// Of groups that touch one buffer so many on each side are tried with one of them, the nearest.
+/// Of the groups that access one buffer, this many nearest ones on each side are tried with a group.
 inline constexpr std::size_t most_neighbours = 32;
 
 class merging {
@@ -65,7 +65,7 @@ class merging {
   bool is_there(group_id a) const { return order_.now(a) == a; }
   const group& operator[](group_id a) const { return groups_[a]; }
 
-  /// Groups that have to wait for one, each once.
+  /// Calls f for each group that must wait for `a`, once.
   template <class F>
   void for_each_next(group_id a, F&& f) const {
     series<group_id> all;
@@ -76,7 +76,7 @@ class merging {
     for (auto s : all) f(s);
   }
 
-  /// For how many others each group has to wait.
+  /// The number of other groups for which each group must wait.
   series<std::uint32_t> before() const {
     series<std::uint32_t> waiting(groups_.size(), 0);
     for (group_id a = 0; a < groups_.size(); ++a) {
@@ -86,7 +86,7 @@ class merging {
     return waiting;
   }
 
-  /// An order in which the groups can run: of those that could, the one with the first target.
+  /// An order in which the groups can run; among possible groups, the one with the first target comes next.
   series<group_id> in_order() const {
     series<std::uint32_t> waiting = before();
     using entry = std::pair<node_id, group_id>;
@@ -105,7 +105,7 @@ class merging {
     return out;
   }
 
-  /// Why two groups that touch an array in common are two kernels.
+  /// Why two groups that access an array in common are two kernels.
   std::string why_apart(group_id a, group_id b) {
     if (a > b) std::swap(a, b);
     const group &x = groups_[a], &y = groups_[b];
@@ -128,8 +128,8 @@ class merging {
     return between(groups_[a], groups_[b], [&](node_id id) { return cost_.bytes(id); });
   }
 
-  std::size_t considered = 0;  ///< pairs that were asked what they have in common
-  std::size_t tried = 0;       ///< of them, those that were lowered
+  std::size_t considered = 0;  ///< pairs whose common buffers were examined
+  std::size_t tried = 0;       ///< of these, the pairs that were lowered
 
  private:
   static constexpr const char* scatters_alone = "a scatter has a kernel of its own";
@@ -144,7 +144,7 @@ class merging {
     }
   };
 
-  /// Edges from what writes a buffer to what reads it, and between steps with effects in their order.
+  /// Edges from writers of a buffer to its readers, and between steps with effects in their order.
   void link() {
     series<series<group_id>> next(groups_.size());
     series<group_id> writers, readers, adders;
@@ -176,8 +176,8 @@ class merging {
     order_ = run_order(std::move(next));
   }
 
-  /// Many parts that as many groups read are written one after another, which leaves the last alone to be waited for: edges from each to
-  /// each would be as many as pairs. No part waits for another, so that the order of their values is one that is left to them.
+  /// Puts many parts that as many groups read in a row, written one after another, so that readers wait only for the last.
+  /// Otherwise edges would be as many as pairs. No part waits for another, so they can take the order of their values.
   void put_in_a_row(series<group_id>& writers, series<series<group_id>>& next) const {
     const auto value_of = [&](group_id a) { return groups_[a].roots.empty() ? 0 : roots_[groups_[a].roots[0]].value; };
     sort_stably(writers, [&](group_id a, group_id b) { return value_of(a) < value_of(b); });
@@ -185,7 +185,7 @@ class merging {
     writers.assign(1, writers.back());
   }
 
-  /// Pairs of `a` with what touches its buffers; with `later` those with groups behind it alone.
+  /// Considers pairs of `a` with groups that access its buffers; with `later`, only with groups after it.
   void consider(group_id a, bool later) {
     const group& x = groups_[a];
     if (x.step.is_opaque()) return;
@@ -230,7 +230,7 @@ class merging {
       groups_[a].of_many = shape[a] != 0 && count[shape[a]] > most_neighbours;
   }
   static std::string form_of_parts(const kernel& k) { return is_plain(k) ? plain_form_of(k) : shape_form_of(k, 1); }
-  /// Parts of what as many touch share code, and a launch, as they are: a kernel of one and another would have a text of its own.
+  /// Parts that many groups access share code, and a launch, as they are: a merged kernel would have its own text.
   bool are_parts(const group& a, const group& b, const relation& r) const {
     if ((!a.of_many && !b.of_many) || r.first_feeds || r.second_feeds || (a.fills && b.fills)) return false;
     for (std::size_t i = 0, j = 0; i < a.uses.size() && j < b.uses.size();) {
@@ -243,12 +243,12 @@ class merging {
     return true;
   }
 
-  /// A value passes between the groups, or what they share is a good part of what the smaller one moves.
+  /// Whether a value passes between the groups, or their common traffic is a good part of the smaller group's.
   static bool worthwhile(const group& a, const group& b, const relation& r) {
     return 4 * r.saving >= std::min(a.traffic, b.traffic) || r.first_feeds || r.second_feeds;
   }
 
-  /// The reason against one kernel that the two themselves tell; "" where lowering has to tell.
+  /// The reason against one kernel that the groups themselves show; "" if lowering must decide.
   static std::string refused_at_once(const group& a, const group& b) {
     if (a.step.is_opaque() || b.step.is_opaque()) return "an opaque step is no kernel";
     if (a.scatters || b.scatters) return scatters_alone;
@@ -261,8 +261,8 @@ class merging {
     return "";
   }
 
-  /// Whether x is too long with whatever it is merged. Its loads do not count: those of what the other group computes go, nothing
-  /// else does.
+  /// Whether x is too long to merge with any group. Its loads do not count: loads of values that the other group computes
+  /// disappear, and nothing else does.
   static bool is_full(const group& x) {
     const auto& body = x.code().body;
     if (body.size() <= most_instructions) return false;
@@ -270,7 +270,7 @@ class merging {
            static_cast<std::ptrdiff_t>(most_instructions);
   }
 
-  /// Makes the group of both; gives the reason against it, or "".
+  /// Makes the group of both; returns the reason against it, or "".
   std::string together(group_id ga, group_id gb, group& both) {
     const group &a = groups_[ga], &b = groups_[gb];
     if (std::string why = refused_at_once(a, b); !why.empty()) return why;
@@ -292,7 +292,7 @@ class merging {
     return beyond_limits(ga, gb, both);
   }
 
-  /// A reason that names nodes, as this place has them.
+  /// A reason with the nodes of these roots.
   static std::string in_own_nodes(const lowered_roots& made) {
     std::string why = made.what->refused;
     for (std::size_t at = why.find('%'); at != std::string::npos; at = why.find('%', at + 1)) {
@@ -306,7 +306,7 @@ class merging {
   }
 
  public:
-  /// What a group touches, from its kernel.
+  /// Sets the buffers that a group accesses, from its kernel.
   void complete(group& x) const { complete(x, roots_, cost_); }
   static void complete(group& x, const series<root>& roots, const costs& cost) {
     x.uses.clear();
@@ -325,7 +325,7 @@ class merging {
   }
 
  private:
-  /// The kernel of both groups without the stores that nothing beyond it needs.
+  /// The kernel of both groups without stores that no other group needs.
   kernel without_unread(group_id a, group_id b, const group& both) {
     kernel k = both.made.what->code;
     erase_if(k.stores, [&](const store& s) {
@@ -338,11 +338,11 @@ class merging {
     return k;
   }
 
-  /// Why the target has too little for both; "" where it has enough.
+  /// Why both exceed the target's limits; "" if they do not.
   std::string beyond_limits(group_id a, group_id b, const group& both) {
     const kernel& k = both.made.what->code;
     if (target_.blas && k.is_product()) {
-      // A product that the library takes stays one, unless that leaves much to another launch.
+      // A product for the library stays a library call, unless that leaves much work to another launch.
       const kernel& product = groups_[a].code().is_product() ? groups_[a].code() : groups_[b].code();
       if (!is_small_product(product, memory_.hints, target_) && as_blas(with_sizes(product, memory_.hints)) &&
           !as_blas(with_sizes(without_unread(a, b, both), memory_.hints)))
@@ -364,9 +364,9 @@ class merging {
   const costs& cost_;
   lowering_memo& lowered_;
   series<group> groups_;
-  series<std::set<group_id>> touching_;  ///< per node, the groups that touch its buffer
+  series<std::set<group_id>> touching_;  ///< per node, the groups that access its buffer
   series<char> is_output_;
-  series<char> met_;  ///< by group: whether it has been considered with the one whose turn it is
+  series<char> met_;  ///< by group: whether it was considered with the current group
   run_order order_;
   std::priority_queue<pair> pairs_;
 };

@@ -80,7 +80,7 @@ inline std::optional<axis_in_memory> through_views(const ir::graph& g, node_id i
   return axis_in_memory{id, axis};
 }
 
-/// Appends the arrays that are an operand of a product, if their rows are an axis of it that is not walked as one with others.
+/// Appends the array behind a product's operand, if its rows are an axis of the product by themselves.
 inline void append_operand(const ir::graph& g, const ir::node& dot, std::size_t operand, series<node_id>& out) {
   const auto nb = static_cast<std::size_t>(dot.attr.ints[0]), nk = static_cast<std::size_t>(dot.attr.ints[1]);
   const ir::shape& e = g[dot.in[operand]].extents;

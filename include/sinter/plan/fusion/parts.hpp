@@ -1,4 +1,4 @@
-// plan/fusion/parts.hpp: kernels of equal shape, as those of many parts of an array: which share code, and which a step.
+// plan/fusion/parts.hpp: kernels of equal shape, such as for many parts of an array: the sharing of code and of steps.
 #pragma once
 
 #include <span>
@@ -9,28 +9,28 @@
 
 namespace sinter::engine::plan {
 
-/// So many kernels that share code are one step, at least, and elements of each, at most: what one makes and nothing reads from then on
-/// is in memory as long as the step takes.
+/// The least number of kernels that share code in a step, and the greatest number of elements of each. A kernel's unread
+/// temporaries stay in memory as long as the step takes.
 inline constexpr std::size_t least_in_step = 8;
 inline constexpr std::int64_t most_step_elements = 16 << 10;
-/// So many shapes are one code whose extents are numbers, too.
+/// From this many shapes on, one code has extents as numbers, too.
 inline constexpr std::size_t least_shapes = 32;
-/// Parameters of a launch that are numbers of its own, at most.
+/// The greatest number of a launch's parameters that are its own numbers.
 inline constexpr std::size_t most_launch_numbers = 64;
 
-/// Which kernels share code, and which a step.
+/// The sharing of code and of steps among kernels.
 struct shared_parts {
   series<common_kernel> codes;
-  series<int> code;            ///< per kernel: the one among them that it has; -1: its own
-  series<std::size_t> member;  ///< and its number there
-  series<std::size_t> first;   ///< per kernel: the first whose text it has
-  series<std::size_t> step;    ///< per kernel: its step's number; ascending
+  series<int> code;            ///< for each kernel, its code in `codes`; -1: its own
+  series<std::size_t> member;  ///< for each kernel, its number in that code
+  series<std::size_t> first;   ///< for each kernel, the first with the same text
+  series<std::size_t> step;    ///< for each kernel, its step's number; ascending
 
-  /// What is printed for a kernel that is the first of its text.
+  /// The kernel to print for a kernel that is the first of its text.
   const kernel& printed(const series<kernel>& kernels, std::size_t k) const {
     return code[k] < 0 ? kernels[k] : codes[static_cast<std::size_t>(code[k])].code;
   }
-  /// Appends the numbers that a kernel's code wants behind the sizes.
+  /// Appends the numbers that a kernel's code takes after the sizes.
   void append_numbers(std::size_t k, std::span<const std::int64_t> sizes, series<long>& out) const {
     if (code[k] < 0) return;
     for (const auto& values : codes[static_cast<std::size_t>(code[k])].numbers)
@@ -41,7 +41,7 @@ struct shared_parts {
 
 namespace detail {
 
-/// Makes one of very many shapes that differ in their numbers alone. `members`: kernels by shape.
+/// Merges very many shapes that differ only in numbers. `members` has kernels by shape.
 inline void join_shapes(series<series<std::size_t>>& members, const series<kernel>& kernels) {
   if (members.size() < least_shapes) return;
   std::unordered_map<std::string, series<std::size_t>> alike;
@@ -62,11 +62,11 @@ inline void join_shapes(series<series<std::size_t>>& members, const series<kerne
   }
 }
 
-/// Gives `least_alike` or more kernels of equal shape, whose texts would differ, one code. `alike`, `vectors`: as codes_of().
+/// Gives one code to `least_alike` or more kernels of equal shape with different texts. `alike`, `vectors`: see codes_of().
 inline void share_code(shared_parts& p, const series<kernel>& kernels, const series<std::size_t>& alike, bool vectors) {
   const auto widest = [&](const kernel& k) { return vectors ? widest_vector(k) : 1; };
   std::unordered_map<std::string, std::size_t> known;
-  series<series<std::size_t>> members;  // by shape, whose texts differ
+  series<series<std::size_t>> members;  // by shape, with different texts
   series<std::size_t> shape(kernels.size(), 0);
   for (std::size_t k = 0; k < kernels.size(); ++k) {
     if (kernels[k].is_opaque() || alike[k] != k) continue;
@@ -93,14 +93,14 @@ inline void share_code(shared_parts& p, const series<kernel>& kernels, const ser
       p.code[k] = p.code[same], p.member[k] = p.member[same], p.first[k] = p.first[same];
 }
 
-/// True for what may be a step with others.
+/// True for a kernel that may share a step.
 inline bool is_small_part(const kernel& k) {
   return !k.is_opaque() && !k.replaces && traced_elements(k) <= most_step_elements &&
          std::none_of(k.stores.begin(), k.stores.end(), [](const store& s) { return s.accumulate; });
 }
 
-/// The end of the kernels from `first` on that can be one step with it: small ones behind one another with one code, of which none
-/// reads what another writes. `writer` has for each buffer the last such `first`, and 1.
+/// The end of the kernels from `first` on that can be one step: small consecutive kernels with one code, none of which reads
+/// another's result. `writer` has for each buffer the last such `first`, plus 1.
 inline std::size_t end_of_step(const shared_parts& p, const series<kernel>& kernels, std::size_t first,
                                series<std::size_t>& writer) {
   std::size_t k = first;
@@ -121,8 +121,8 @@ inline std::size_t end_of_step(const shared_parts& p, const series<kernel>& kern
 
 }  // namespace detail
 
-/// `alike`: per kernel the first that differs in its nodes alone; kernels.size(): it shares nothing. `vectors`: what code accesses in
-/// vectors it is to be printed for, else offsets may be any.
+/// `alike` has for each kernel the first that differs only in nodes, or kernels.size() if it shares nothing. With `vectors`,
+/// the printed code uses vector accesses; otherwise offsets may be any.
 SINTER_API shared_parts codes_of(const series<kernel>& kernels, const series<std::size_t>& alike, bool vectors) {
   shared_parts p;
   p.code.resize(kernels.size(), -1);
@@ -132,7 +132,7 @@ SINTER_API shared_parts codes_of(const series<kernel>& kernels, const series<std
   return p;
 }
 
-/// Gives `shaped` kernels, which share launches with others of their shape, one code a shape, whatever their launches.
+/// Gives one code for each shape to the kernels `shaped`, which share launches by shape, whatever their launches.
 SINTER_API void share_shapes(shared_parts& p, const series<kernel>& kernels, const series<std::size_t>& shaped) {
   std::unordered_map<std::string, std::size_t> known;
   series<series<std::size_t>> members;  // by shape
@@ -152,7 +152,7 @@ SINTER_API void share_shapes(shared_parts& p, const series<kernel>& kernels, con
   }
 }
 
-/// The same with steps, which a host runs one behind the other.
+/// Like codes_of, with steps, whose kernels a host runs one after another.
 SINTER_API shared_parts parts_of(const series<kernel>& kernels, const series<std::size_t>& alike) {
   shared_parts p = codes_of(kernels, alike, false);
   series<std::size_t> writer;

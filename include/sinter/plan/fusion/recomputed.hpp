@@ -1,4 +1,4 @@
-// plan/fusion/recomputed.hpp: which value a kernel would compute at so many indices that it is stored instead.
+// plan/fusion/recomputed.hpp: finds a value that a kernel would compute at so many indices that it is better stored.
 #pragma once
 
 #include <algorithm>
@@ -11,25 +11,25 @@
 
 namespace sinter::engine::plan {
 
-/// An element of a root takes at most so many operations (a costly op counts 10), and so many more for each of those that the
-/// graph has: what shifted or strided views of computed values need beyond that is stored.
+/// The operations for an element of a root (a costly op counts 10), and the additional operations for each op in the graph.
+/// If shifted or strided views of computed values need more, they are stored.
 inline constexpr std::int64_t most_repeated = 16, most_per_operation = 2;
 
-/// A pad with rows of at most so many elements that an element of a root reads at more places than these is in memory where one thread
-/// walks a row: such rows are hardly longer than their edges, where each read asks whether it is within.
+/// A pad with short rows that an element of a root reads at more places is stored if one thread walks a row. Such rows are
+/// hardly longer than their edges, where each read is checked.
 inline constexpr std::int64_t short_padded_row = 256;
 inline constexpr std::size_t most_guarded_reads = 8;
 
 namespace detail {
 
-/// Walks from a root down to what is in memory, the latest nodes first, with the distinct index maps at which each node is read.
-/// Counts stop the walk, so that it takes no longer than lowering what they allow.
+/// Walks from a root down to memory, the latest nodes first, with the distinct index maps at which each node is read. Limits
+/// stop the walk, so that it takes no longer than lowering within these limits.
 class recomputed {
  public:
   recomputed(const ir::graph& g, const memory_map& memory, const target& t)
       : g_(g), memory_(memory), views_(g, {}, memory, {}), reads_(g.size()), pads_(!t.rows_over_threads) {}
 
-  /// A value that should be in memory when `r` is computed; no_node: none.
+  /// A value that should be stored before `r` is computed; no_node if none.
   node_id find(const root& r) {
     if (r.value == ir::no_node || is_empty(r.value)) return ir::no_node;
     operations_ = computed_ = 0;
@@ -52,16 +52,16 @@ class recomputed {
   }
 
  private:
-  /// Coordinates over the axes of a base: the first are the root's, others begin where a reshape does not follow axes.
+  /// Coordinates over the axes of a base: first the root's axes, then those that start where a reshape does not follow axes.
   struct index_map {
     std::size_t base = 0;
     coordinates at;
     bool operator==(const index_map&) const = default;
   };
   struct reads {
-    series<index_map> maps;    ///< until the walk gets there
-    std::size_t many = 0;      ///< of them
-    node_id by = ir::no_node;  ///< what reads it
+    series<index_map> maps;    ///< until the walk arrives there
+    std::size_t many = 0;      ///< number of maps
+    node_id by = ir::no_node;  ///< the reader
     bool by_several = false;
   };
 
@@ -109,7 +109,8 @@ class recomputed {
   bool walk(node_id id) {
     const ir::node& v = g_[id];
     const auto maps = std::exchange(reads_[id].maps, {});
-    if (lowering_of(v.code).parts) computed_ += static_cast<std::int64_t>(maps.size());  // asks where it is
+    if (lowering_of(v.code).parts)
+      computed_ += static_cast<std::int64_t>(maps.size());  // checks which part contains it
     if (ir::is_pointwise(v.code) || v.code == ir::op::gather)
       if (!count(id, static_cast<std::int64_t>(maps.size()))) return false;
     for (const auto& m : maps) {
@@ -127,7 +128,7 @@ class recomputed {
     return maps == 1 || computed_ <= most_repeated + most_per_operation * operations_;
   }
 
-  /// What a view or a gather at `m` reads.
+  /// Adds the reads of a view or a gather at `m`.
   void view(node_id id, const index_map& m) {
     const ir::node& v = g_[id];
     if (v.code == ir::op::reshape) return read(v.in[0], id, reshaped(v, m));
@@ -146,11 +147,11 @@ class recomputed {
     c.indirect = 1;
     c.index = indices_++;
     for (const auto& x : below.at)
-      if (x.index >= 0 && x.index != c.index) return;  // an index read at an index is stored anyway
+      if (x.index >= 0 && x.index != c.index) return;  // an index that is read at an index is stored in any case
     read(v.in[0], id, std::move(below));
   }
 
-  /// Where axes would have to be split, or the value stored, distinct maps stay distinct: that is all that is counted.
+  /// If axes would have to be split, or the value stored, distinct maps stay distinct, which suffices for counting.
   index_map reshaped(const ir::node& v, const index_map& m) {
     const auto& in = g_[v.in[0]].extents;
     auto at = digits(linear(m.at, row_major_strides(v.extents), axes_of(m)), in, bases_[m.base]);
@@ -167,8 +168,8 @@ class recomputed {
   }
   std::size_t axes_of(const index_map& m) const { return bases_[m.base].size(); }
 
-  /// The result of the chain of elementwise operations that `id` is part of, and of views and pads between them: one array
-  /// either way, hardly larger, and nothing computed twice.
+  /// The last result of the elementwise chain with `id`, including views and pads. Either way one array is stored; this one
+  /// is hardly larger, and nothing is computed twice.
   node_id topmost(node_id id) const {
     const std::int64_t most = 2 * elements(id);
     for (node_id at = id;;) {
@@ -183,7 +184,7 @@ class recomputed {
   }
   std::int64_t elements(node_id id) const { return ir::product(g_[id].extents).evaluate(memory_.hints); }
 
-  /// What cheap operations on one array, which is read beside them, are computed of: the array serves both.
+  /// The array from which cheap operations compute a value, if it is also read beside it: the array serves both.
   node_id shared_below(node_id id) const {
     for (;;) {
       const ir::node& v = g_[id];
@@ -203,13 +204,13 @@ class recomputed {
 
   const ir::graph& g_;
   const memory_map& memory_;
-  lowering views_;                     ///< of no root: what views' coordinates are asked of
+  lowering views_;                     ///< without roots: computes coordinates of views
   series<reads> reads_;                ///< per node
-  series<node_id> touched_, waiting_;  ///< those read; of them a heap of those that the walk has not got to
+  series<node_id> touched_, waiting_;  ///< nodes that were read; among them a heap of nodes not yet visited
   series<series<dim>> bases_;
   std::int64_t operations_ = 0, computed_ = 0;  ///< of the graph; for an element of the root
   int indices_ = 0;
-  bool pads_;  ///< may be stored
+  bool pads_;  ///< pads may be stored
 };
 
 }  // namespace detail

@@ -1,4 +1,4 @@
-// plan/fusion/split.hpp: products of many terms and few tiles as sums of slices, which the kernel that reads them adds up.
+// plan/fusion/split.hpp: products of many terms and few tiles as slices, which the reading kernel sums.
 #pragma once
 
 #include <algorithm>
@@ -10,18 +10,18 @@
 
 namespace sinter::engine::plan {
 
-/// A product and the number of slices that its terms are taken in.
+/// A product, and the number of slices of its terms.
 struct split_product {
   node_id product = ir::no_node;
   std::int64_t slices = 1;
 };
 
-/// Least terms of a slice, most slices, and the tile that a matrix library gives a block of threads.
+/// The least terms of a slice, the most slices, and the tile of a thread block in a matrix library.
 inline constexpr std::int64_t least_terms = 256, most_slices = 8, library_tile = 64 * 128;
 
 namespace detail {
 
-/// True for a kernel that computes `count` elements, and adds nothing up.
+/// True for a kernel that computes `count` elements without sums.
 inline bool is_pointwise(const kernel& k, const dim& count) {
   if (k.is_opaque() || k.is_product()) return false;
   dim elements = 1;
@@ -32,7 +32,7 @@ inline bool is_pointwise(const kernel& k, const dim& count) {
          });
 }
 
-/// As many slices of `terms` as there are multiprocessors for, each of enough of them, and none that lies askew.
+/// The number of slices of `terms`: enough for the multiprocessors, with enough terms each, and equally long.
 inline std::int64_t slices_of(const blas_call& c, const dim& terms, const target& t) {
   if (c.m > library_tile * t.multiprocessors / c.n || c.m * c.n % 4 != 0) return 1;
   const std::int64_t tiles = (c.m * c.n + library_tile - 1) / library_tile;
@@ -45,9 +45,9 @@ inline std::int64_t slices_of(const blas_call& c, const dim& terms, const target
 
 }  // namespace detail
 
-/// The library's products that leave much of the GPU idle, and are read by one pointwise kernel: the library would take slices
-/// itself, and add them up in a launch of its own. Where kernels run side by side only those that no other product
-/// waits for: more blocks of another would slow down what runs beside it.
+/// The library's products that leave much of the GPU idle, and are read by one pointwise kernel. Otherwise the library would
+/// slice and sum in a separate launch. If kernels run side by side, only products for which no other product waits: more
+/// blocks would slow down parallel work.
 SINTER_API series<split_product> products_to_split(const ir::graph& g, const series<kernel>& kernels,
                                                    std::span<const std::int64_t> hints, const target& t) {
   series<split_product> out;
@@ -80,7 +80,7 @@ SINTER_API series<split_product> products_to_split(const ir::graph& g, const ser
   return out;
 }
 
-/// A copy of the graph in which each of these products is the sum of as many slices of one product in batches.
+/// A copy of the graph in which each of these products is a sum over slices of one batched product.
 SINTER_API ir::graph with_slices(const ir::graph& g, const series<split_product>& split) {
   ir::graph out;
   series<node_id> moved(g.size(), ir::no_node);

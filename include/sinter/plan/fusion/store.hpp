@@ -1,11 +1,11 @@
-// plan/fusion/store.hpp: which values that several kernels would compute are stored instead.
+// plan/fusion/store.hpp: stores values that several kernels would compute.
 #pragma once
 
 #include "merge.hpp"
 
 namespace sinter::engine::plan::detail {
 
-/// The groups that compute a value where it is read; of more than `most` it does not matter which.
+/// The groups that compute a value where it is read; beyond `most` they are not distinguished.
 class makers {
  public:
   static constexpr std::size_t most = 16;
@@ -23,7 +23,7 @@ class makers {
   series<group_id> groups_;
 };
 
-/// Whether `by`, which reads x, reads all that x is computed from as well, itself or by another operand: to it x in memory saves no byte.
+/// Whether `by`, which reads x, also reads all operands of x. Then storing x saves it no bytes.
 inline bool reads_beside(const ir::graph& g, node_id by, node_id x) {
   const auto reads = [&](node_id what, node_id source) {
     return std::find(g[what].in.begin(), g[what].in.end(), source) != g[what].in.end();
@@ -36,7 +36,7 @@ inline bool reads_beside(const ir::graph& g, node_id by, node_id x) {
   });
 }
 
-/// The values that pay, topmost first: what is below one that is stored is computed by its kernel.
+/// The values that pay, topmost first: values below a stored one are computed by its kernel.
 inline series<node_id> shared_values(const ir::graph& g, const series<node_id>& live, const memory_map& memory,
                                      const series<root>& roots, const merging& groups, const costs& cost) {
   series<makers> of(g.size());
@@ -76,14 +76,14 @@ inline series<node_id> shared_values(const ir::graph& g, const series<node_id>& 
   return found;
 }
 
-/// Roots whose longest ways from the inputs differ by more than this, in values that are stored, are far apart: no kernel does both.
+/// Roots are far apart if their longest paths from the inputs differ by more stored values than this: no kernel computes both.
 inline constexpr int far_apart = 6;
 
-/// Sums of several arrays in memory that roots far apart would compute, as those of a residual stream: they are stored before
-/// groups are made, so that what a kernel reads does not grow with the depth of a network.
+/// Sums of several arrays in memory that distant roots would compute, such as a residual stream's. They are stored before
+/// groups are made, so that a kernel's reads do not grow with the depth of a network.
 inline series<node_id> distant_values(const ir::graph& g, const series<node_id>& live, const memory_map& memory,
                                       const costs& cost) {
-  // Stored values on the longest way from the inputs to a node, itself included.
+  // The stored values on the longest path from the inputs to a node, itself included.
   series<int> level(g.size(), 0);
   for (auto id : live) {
     for (auto in : g[id].in) level[id] = std::max(level[id], level[in]);
@@ -96,7 +96,7 @@ inline series<node_id> distant_values(const ir::graph& g, const series<node_id>&
       last = std::max(last, to);
     }
   };
-  series<span> read_at(g.size());  // levels of the stored values that a node is computed for
+  series<span> read_at(g.size());  // levels of the stored values for which a node is computed
   series<node_id> found;
   for (std::size_t n = live.size(); n-- > 0;) {
     const node_id id = live[n];
@@ -113,8 +113,8 @@ inline series<node_id> distant_values(const ir::graph& g, const series<node_id>&
   return found;
 }
 
-/// How often a kernel that reads a broadcast computes each element of its operand: not once a row, but at each of its elements where the
-/// operand runs along a later axis than one that is broadcast.
+/// How often a kernel that reads a broadcast computes each element of its operand: once per row, or at each element of the
+/// row if the operand varies along a later axis than a broadcast one.
 inline double repeats_of(const ir::graph& g, const ir::node& broadcast, const memory_map& memory) {
   const ir::shape& in = g[broadcast.in[0]].extents;
   std::size_t last = in.size();
@@ -125,10 +125,11 @@ inline double repeats_of(const ir::graph& g, const ir::node& broadcast, const me
   return times;
 }
 
-/// Costly values that kernels would compute again for each copy of a broadcast, as the angles of places for every head: topmost first.
+/// Costly values that kernels would recompute for each copy of a broadcast, such as the angles of places for every head:
+/// topmost first.
 inline series<node_id> repeated_values(const ir::graph& g, const series<node_id>& live, const memory_map& memory,
                                        const costs& cost) {
-  series<double> times(g.size(), 0);  // that an element is computed in one kernel
+  series<double> times(g.size(), 0);  // number of times that an element is computed in one kernel
   series<node_id> found;
   for (std::size_t n = live.size(); n-- > 0;) {
     const node_id id = live[n];

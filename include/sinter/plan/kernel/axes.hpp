@@ -1,4 +1,4 @@
-// plan/kernel/axes.hpp: the axes of a kernel in another order, and neighbours as one.
+// plan/kernel/axes.hpp: reorders the axes of a kernel, and merges neighbouring axes.
 #pragma once
 
 #include <algorithm>

@@ -21,7 +21,7 @@ SINTER_API int literal(kernel& k, dtype type, ir::scalar x) {
   return add(k, std::move(i));
 }
 
-/// As literal; one that is there already serves.
+/// Like literal, but reuses an existing one.
 SINTER_API int shared_literal(kernel& k, dtype type, ir::scalar x) {
   for (std::size_t at = 0; at < k.body.size(); ++at) {
     const instruction& i = k.body[at];
@@ -66,7 +66,7 @@ SINTER_API int position(kernel& k, const affine& at) {
   return add(k, std::move(i));
 }
 
-/// Where all of `ranges` hold, for an op that is `code`; known is what is there already.
+/// Whether all of `ranges` hold, for an op `code`; constant if the result is known.
 SINTER_API int inside(kernel& k, ir::op code, const series<range>& ranges) {
   instruction i;
   i.kind = kind::inside;
@@ -79,7 +79,7 @@ SINTER_API int inside(kernel& k, ir::op code, const series<range>& ranges) {
   return add(k, std::move(i));
 }
 
-/// The coordinate that instruction `index` tells, of `rank` axes.
+/// The coordinate given by instruction `index`, over `rank` axes.
 inline affine indirect(kernel& k, int index, std::size_t rank) {
   affine c = constant_coordinate(0, rank);
   c.indirect = 1;
@@ -87,7 +87,7 @@ inline affine indirect(kernel& k, int index, std::size_t rank) {
   return c;
 }
 
-/// `index` as one within an extent, of `rank` axes.
+/// `index` clamped to an extent, over `rank` axes.
 inline int clamped(kernel& k, int index, const dim& extent, std::size_t rank) {
   if (k.body[static_cast<std::size_t>(index)].type != dtype::i64) index = converted(k, index, dtype::i64);
   const int low = combined(k, ir::op::maximum, index, literal(k, dtype::i64, {}));

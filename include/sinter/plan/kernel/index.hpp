@@ -1,4 +1,4 @@
-// plan/kernel/index.hpp: index maps: how the coordinates of a view follow from those of its result.
+// plan/kernel/index.hpp: index maps: the coordinates of a view's operand from the coordinates of its result.
 #pragma once
 
 #include <optional>
@@ -55,7 +55,7 @@ inline bool always_less(const dim& a, const dim& b) {
   return gap.lower_bound() > 0;
 }
 
-/// Whether a range holds at every position of the axes, or (false) at none; nothing where it depends.
+/// Whether a range holds at every position of the axes, or (false) at none; empty if it varies.
 inline std::optional<bool> holds(const range& r, std::span<const dim> axes) {
   if (r.at.index >= 0) return std::nullopt;
   dim least = r.at.offset, most = r.at.offset;
@@ -72,18 +72,18 @@ inline std::optional<bool> holds(const range& r, std::span<const dim> axes) {
   return std::nullopt;
 }
 
-/// That an axis must be two before a reshape can be followed.
+/// The request to split an axis in two, before a reshape can be followed.
 struct split_request {
   std::size_t axis;
   dim outer, inner;
 };
 
-/// The coordinates of an operand of extents `in`, whose row-major offset is `offset`: the offset as mixed-radix digits.
-/// A split_request when an axis has to be split first; nothing when no split helps.
+/// The coordinates of an operand of extents `in` at row-major offset `offset`: the offset as mixed-radix digits. A
+/// split_request if an axis must be split first; nothing if no split helps.
 inline std::variant<std::monostate, coordinates, split_request> digits(affine offset, const ir::shape& in,
                                                                        const series<dim>& axes) {
   coordinates at(in.size(), constant_coordinate(0, axes.size()));
-  if (ir::product(in).is(0)) return at;  // nothing is read
+  if (ir::product(in).is(0)) return at;  // no element is read
   for (std::size_t d = in.size(); d-- > 1;) {
     const dim& n = in[d];
     if (n.is(1)) continue;
@@ -110,7 +110,7 @@ inline std::variant<std::monostate, coordinates, split_request> digits(affine of
       }
       low.stride[a] = c;
     }
-    // The constant goes up in whole multiples of n, so that the digit stays in [0, n).
+    // Moves whole multiples of n out of the constant, so that the digit stays in [0, n).
     dim whole = 0;
     if (const auto q = (offset.offset + least).divided_by(n)) {
       whole = *q;

@@ -1,4 +1,4 @@
-// plan/kernel/kernel.hpp: what an emitter prints: an iteration space, a body of scalar operations, loads and stores.
+// plan/kernel/kernel.hpp: the input of an emitter: an iteration space, a body of scalar operations, loads and stores.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace sinter::engine::plan {
 using ir::dim;
 using ir::node_id;
 
-/// What the loops do with an axis. Loops nest in this order.
+/// The loops over an axis. Loops nest in this order.
 enum class role : std::uint8_t {
   outer,  ///< parallel; no reduction runs along it
   row,    ///< parallel in chunks; reductions along it are combined over the chunks
@@ -24,7 +24,7 @@ enum class role : std::uint8_t {
 struct axis {
   dim extent;
   plan::role role = role::inner;
-  std::int64_t hint = 0;  ///< of a scheduled kernel: the extent in the traced call
+  std::int64_t hint = 0;  ///< in a scheduled kernel: the extent in the traced call
 };
 
 /// An affine function of the axes, and of at most one loaded index.
@@ -45,38 +45,38 @@ struct access {
   bool operator==(const access&) const = default;
 };
 
-/// Where 0 <= at < extent.
+/// The condition 0 <= at < extent.
 struct range {
   affine at;
   dim extent;
-  bool mostly = false;  ///< holds at most positions, as at all but the edges of what is padded
+  bool mostly = false;  ///< holds at most positions, such as all except the edges of a pad
 
   bool operator==(const range& y) const { return at == y.at && extent == y.extent; }
 };
 
 enum class kind : std::uint8_t {
-  literal,   ///< instruction::literal; where `at` has another offset than 0, its bits
-  position,  ///< the affine `at.at` itself, as an i64
-  inside,    ///< a bool: all of `ranges` hold
-  load,  ///< memory at `at`; guarded, if there is an args[0]: where that is false nothing is read, and the value is 0
+  literal,     ///< instruction::literal; if `at` has an offset other than 0, its bits
+  position,    ///< the affine `at.at` itself, as an i64
+  inside,      ///< a bool: all of `ranges` hold
+  load,        ///< memory at `at`; args[0], if given, is a guard: if it is false, the value is 0 without a read
   compute,     ///< the pointwise op `code` of args
   reduce,      ///< `code` over args[0] along `over`
   arg_reduce,  ///< index along `over` of the first extreme (code maximum or minimum) of args[0]
   product,     ///< the element of the kernel's matrix product
-  scan,  ///< `code` of args[0] at this and all earlier positions along `over`, the first axis slowest; see is_scan. What
-         ///< comes before a position is multiplied by its args[1], if there is one
-  sort,  ///< the place along `over` of the element that comes, of args[0], as this position says: stable, NaN last, from the
-         ///< greatest on with `reverse`; of the first ranges[0].extent positions alone
-  search,  ///< how many of the sorted ranges[0].extent elements at `at`, ranges[0].at.offset apart, precede args[0]; with
-           ///< `reverse` equal ones do, too
+  scan,  ///< `code` of args[0] at this and all earlier positions along `over`, the first axis slowest; see is_scan. With
+         ///< args[1], the preceding result is multiplied by it
+  sort,  ///< the index along `over` of the element of args[0] with this position in order: stable, NaN last, descending with
+         ///< `reverse`; only for the first ranges[0].extent positions
+  search,  ///< the number of the sorted ranges[0].extent elements at `at`, ranges[0].at.offset apart, that precede args[0];
+           ///< with `reverse` equal elements count, too
 };
 
-/// Which axes a reduction runs along.
+/// The axes of a reduction.
 enum class span_of : std::uint8_t { none, inner, row, both };
 
 /// Longest row, in bytes of all kept values, that lies in a thread's memory.
 inline constexpr std::int64_t kept_row_bytes = 128 << 10;
-/// The same of a block of columns, for which less would not reach far.
+/// The same for a block of columns; a smaller limit would not reach far.
 inline constexpr std::int64_t kept_column_bytes = 512 << 10;
 
 struct instruction {
@@ -92,47 +92,47 @@ struct instruction {
   bool reverse = false;    ///< scan: later positions instead of earlier ones; sort, search
   std::uint32_t axes = 0;  ///< bit a: the value varies along axis a
   span_of span = span_of::none;
-  int stage = 0;                 ///< number of inner reductions that must have finished
-  bool after_rows = false;       ///< needs a reduction along the rows: runs when all chunks are combined
-  bool kept = false;             ///< saved per row for later passes instead of being computed again
+  int stage = 0;                 ///< number of inner reductions that must finish before
+  bool after_rows = false;       ///< needs a reduction along the rows: runs after all chunks are combined
+  bool kept = false;             ///< saved per row for later passes instead of recomputed
   int last_pass = 0;             ///< the last pass over a row that computes or loads it
-  node_id node = ir::no_node;    ///< compute: what it is the value of, if of a node
-  node_id origin = ir::no_node;  ///< the node for which it is there, if any
+  node_id node = ir::no_node;    ///< compute: the node whose value it is, if any
+  node_id origin = ir::no_node;  ///< the node for which it exists, if any
   location where;                ///< of the origin
 };
 
 struct store {
   int value = -1;
   access at;
-  bool accumulate = false;  ///< combined with what is there, at at.at.index; indices outside [0, bound) are dropped
+  bool accumulate = false;  ///< combined with the stored value, at at.at.index; indices outside [0, bound) are dropped
   dim bound;
-  ir::op combiner = ir::op::add;  ///< of what accumulates; identity: replaces it, the last one where several meet
-  bool apart = false;             ///< where several meet they are equal
+  ir::op combiner = ir::op::add;  ///< of an accumulating store; identity: replaces the value, the last of several wins
+  bool apart = false;             ///< several updates of one element are equal
 };
 
 struct buffer_use {
   int id = -1;  ///< the plan's buffer
   dtype type = dtype::f32;
   bool written = false;
-  bool by_value = false;        ///< a single element that comes as the kernel's parameter itself
-  std::int64_t alignment = 64;  ///< bytes that the buffer's address is known to be a multiple of
+  bool by_value = false;        ///< a single element that is the kernel's parameter itself
+  std::int64_t alignment = 64;  ///< known divisor of the buffer's address, in bytes
 };
 
 /// The operands of a matrix product (B…, M…, K…) · (B…, K…, N…); offsets are affine in batch, m, n and k separately.
 struct product {
   access a, b;              ///< over the kernel's axes followed by the k axes
   series<dim> k;            ///< extents of the k axes
-  std::int64_t terms = 1;   ///< their product, as the hints say
+  std::int64_t terms = 1;   ///< their product, for the hints
   int batch = 0, m = 0;     ///< axes [0, batch) are batch, [batch, batch + m) rows of a, the rest columns of b
   dtype type = dtype::f32;  ///< of the result
 };
 
-/// What the code of a kernel with symbols counts on; whoever runs it sees to it.
+/// Assumptions of a symbolic kernel's code about sizes; its caller must check them.
 struct size_fit {
   bool small = false;        ///< counts and offsets fit 31 bits
   bool narrow = false;       ///< a matrix product has one to 16 columns
-  bool whole = false;        ///< a row has as many elements as the longest
-  std::int64_t longest = 0;  ///< elements of a row at most; 0: any number
+  bool whole = false;        ///< a row has `longest` elements
+  std::int64_t longest = 0;  ///< greatest number of elements of a row; 0: any number
   bool operator==(const size_fit&) const = default;
 };
 
@@ -146,27 +146,27 @@ struct kernel {
   int symbols = 0;                 ///< size symbols that may occur in extents and strides
   size_fit fit;
   int stages = 1;          ///< passes over the inner axes
-  std::int64_t block = 0;  ///< not 0: the only axis is inner; its blocks of this length are the rows
-  int chunks = 1;          ///< the rows are summed in this many runs, then the runs are combined
-  bool replaces = false;   ///< copies what a scatter writes into: nothing is to be done where both are the same memory
-  int columns = 0;  ///< not 0: vectors run along the last outer axis; blocks of so many of it walk the inner axes
+  std::int64_t block = 0;  ///< not 0: the only axis is inner; blocks of this length are the rows
+  int chunks = 1;          ///< the number of runs in which the rows are summed, before the runs are combined
+  bool replaces = false;   ///< copies the base of a scatter; unnecessary if both have the same memory
+  int columns = 0;  ///< not 0: vectors run along the last outer axis; blocks of this many columns walk the inner axes
 
-  /// Of an opaque node, which is no kernel but a step among them: its number, and per operand, then per result, an index into
-  /// buffers, -1 for a result that nothing reads.
+  /// For an opaque node, which is a step and not a kernel: its node, and an index into buffers for each operand, then for
+  /// each result. The index is -1 for a result that is not read.
   node_id opaque = ir::no_node;
   series<int> places;
   bool has_effect = false;
 
   bool is_opaque() const { return opaque != ir::no_node; }
   bool is_product() const { return !products.empty(); }
-  /// A kernel with a scan has one, stores its value and nothing else, and no passes: outer axes are parallel, row axes are
-  /// scanned, at each of whose positions the whole body runs; an inner axis, at most one and the last, is the vector.
+  /// A kernel with a scan stores only its value, and has no passes. Outer axes are parallel. Row axes are scanned, and the
+  /// whole body runs at each position of them. At most one inner axis, the last, is the vector.
   bool is_scan() const { return has(kind::scan); }
-  /// A kernel with a sort has one, stores its value and nothing else: row axes are sorted, the others are outer.
+  /// A kernel with a sort stores only its value. Row axes are sorted, the other axes are outer.
   bool is_sort() const { return has(kind::sort); }
-  /// A kernel with a search stores its value and nothing else, and has outer axes alone.
+  /// A kernel with a search stores only its value, and has only outer axes.
   bool is_search() const { return has(kind::search); }
-  /// It has one root, and passes of its own.
+  /// Whether the kernel has a single root, and its own kind of passes.
   bool stands_alone() const { return is_scan() || is_sort() || is_search(); }
   bool has(plan::kind what) const {
     for (const auto& i : body)
@@ -191,7 +191,7 @@ struct kernel {
   }
 };
 
-/// True for a load that happens only where a value is true.
+/// True for a load under a condition.
 inline bool is_guarded(const instruction& i) { return i.kind == kind::load && !i.args.empty(); }
 
 /// True for a condition that holds at most positions.
@@ -200,7 +200,7 @@ inline bool is_mostly(const instruction& i) {
          std::all_of(i.ranges.begin(), i.ranges.end(), [](const range& r) { return r.mostly; });
 }
 
-/// True where `at` is read.
+/// True if the instruction reads memory at `at`.
 inline bool reads_memory(const instruction& i) { return i.kind == kind::load || i.kind == kind::search; }
 
 inline bool is_reduction(const instruction& i) { return i.kind == kind::reduce || i.kind == kind::arg_reduce; }
@@ -211,7 +211,7 @@ inline bool is_uniform(const kernel& k, int id) {
   return i.axes == 0 && i.stage == 0 && !i.after_rows && !is_reduction(i);
 }
 
-/// True when a store goes elsewhere, or another value there, along some of the axes; one that adds does so at every position.
+/// True if a store's place or value varies along some of the axes; an accumulating store varies along all.
 inline bool varies(const kernel& k, const store& s, std::uint32_t axes) {
   if (s.accumulate) return axes != 0;
   std::uint32_t mask = k.body[static_cast<std::size_t>(s.value)].axes;
@@ -229,7 +229,7 @@ inline bool uses(const kernel& k, int buffer) {
   return false;
 }
 
-/// Per node the kernels, by number, that use it; for nodes up to the last that one uses.
+/// For each node up to the last one used, the numbers of the kernels that use it.
 inline series<series<std::size_t>> users_of(const series<kernel>& kernels) {
   series<series<std::size_t>> out;
   for (std::size_t k = 0; k < kernels.size(); ++k)
@@ -241,7 +241,7 @@ inline series<series<std::size_t>> users_of(const series<kernel>& kernels) {
   return out;
 }
 
-/// Labels in order, each once, with how often it is there: "exp | mul x3".
+/// Labels in order, each once, with its count: "exp | mul x3".
 SINTER_API std::string joined(const series<std::string>& labels, std::string_view separator) {
   series<std::string> distinct;
   series<int> count;
@@ -262,7 +262,7 @@ SINTER_API std::string joined(const series<std::string>& labels, std::string_vie
   return text;
 }
 
-/// Of the matrices that a kernel multiplies.
+/// The extents of the matrices that a kernel multiplies.
 struct product_extents {
   dim batch = 1, m = 1, n = 1, k = 1;
 };

@@ -1,4 +1,4 @@
-// plan/kernel/parameters.hpp: kernels whose operands a launch's parameters can hold: C++ numbers may be thousands.
+// plan/kernel/parameters.hpp: checks that a launch's parameters can hold a kernel's operands; C++ numbers may be thousands.
 #pragma once
 
 #include <cstdlib>
@@ -11,7 +11,7 @@ namespace sinter::engine::plan {
 
 namespace detail {
 
-/// What the parameters of a launch of the kernel alone take.
+/// The bytes of a launch's parameters for this kernel alone.
 inline std::int64_t parameter_bytes(const kernel& k, std::size_t symbols) {
   std::int64_t end = 0;
   for (const auto& b : k.buffers) {
@@ -21,7 +21,7 @@ inline std::int64_t parameter_bytes(const kernel& k, std::size_t symbols) {
   return (end + 7) / 8 * 8 + 8 + 8 * static_cast<std::int64_t>(symbols);  // the scratch address, the sizes
 }
 
-/// Finds the value that needs about half of what its root reads.
+/// Finds the value that needs about half of its root's reads.
 class halving {
  public:
   halving(const ir::graph& g, const memory_map& memory, const root& r)
@@ -29,7 +29,7 @@ class halving {
     if (r.value != ir::no_node) visit(r.value);
   }
 
-  /// No node where there is none.
+  /// no_node if there is none.
   node_id middle() const {
     const auto off = [&](std::size_t reads) {
       return std::abs(2 * static_cast<long>(reads) - static_cast<long>(reads_));
@@ -63,7 +63,7 @@ class halving {
 
 }  // namespace detail
 
-/// Throws refusal where a launch cannot take the parameters of the roots' kernel.
+/// Throws refusal if a launch cannot take the parameters of the roots' kernel.
 SINTER_API void check_parameters(const ir::graph& g, const series<root>& roots, const memory_map& memory,
                                  const kernel& k, const target& t) {
   if (detail::parameter_bytes(k, memory.hints.size()) <= t.parameter_bytes) return;

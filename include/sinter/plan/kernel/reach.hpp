@@ -1,4 +1,4 @@
-// plan/kernel/reach.hpp: how far the counts and offsets of a kernel go.
+// plan/kernel/reach.hpp: the range of a kernel's counts and offsets.
 #pragma once
 
 #include <cstdlib>
@@ -7,7 +7,7 @@
 
 namespace sinter::engine::plan {
 
-/// True when offsets, counts and literals that are told as numbers may not fit 31 bits.
+/// True when offsets, counts, or literals given as numbers may exceed 31 bits.
 inline bool needs_wide_index(const kernel& k) {
   if (k.symbols > 0 && k.fit.small) return false;
   constexpr std::int64_t limit = 0x7fffffff - (1 << 24);

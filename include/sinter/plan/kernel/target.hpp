@@ -1,4 +1,4 @@
-// plan/kernel/target.hpp: the facts of what kernels are planned for.
+// plan/kernel/target.hpp: the facts of a target that planning depends on.
 #pragma once
 
 #include <cstddef>
@@ -18,24 +18,24 @@ struct row_padding {
 /// The default is the CPU.
 struct target {
   bool rows_over_threads =
-      false;  ///< threads side by side walk a row and hold it in registers; else one thread does, with a
-              ///< stack for what later passes need
-  std::int64_t least_rows = 8;  ///< of fewer rows a kernel of several passes leaves processors idle
-  std::size_t most_arrays =
-      std::numeric_limits<std::size_t>::max();  ///< large ones, of kernels between which no value passes
+      false;  ///< adjacent threads walk a row and hold it in registers; else one thread walks it, with a
+              ///< stack for values of later passes
+  std::int64_t least_rows = 8;  ///< with fewer rows, a kernel of several passes leaves processors idle
+  std::size_t most_arrays = std::numeric_limits<std::size_t>::max();  ///< large arrays of independent parts of a kernel
   std::size_t most_row_sums = std::numeric_limits<std::size_t>::max();
-  std::int64_t parameter_bytes = std::numeric_limits<std::int64_t>::max();  ///< what a launch's parameters may take
+  std::int64_t parameter_bytes =
+      std::numeric_limits<std::int64_t>::max();  ///< the greatest size of a launch's parameters
   double bytes_per_operation =
-      0.4;  ///< what memory moves while one is done on an element; a costly one takes ten times that
-  std::int64_t kernel_bytes = 16 << 10;  ///< what memory moves while a kernel begins and ends
-  int multiprocessors = 0;               ///< that share out tiles of products
+      0.4;  ///< bytes that memory moves during an operation on an element; a costly one counts ten times
+  std::int64_t kernel_bytes = 16 << 10;  ///< the bytes that memory moves while a kernel starts and ends
+  int multiprocessors = 0;               ///< number that share the tiles of products
   row_padding padding;                   ///< of intermediates that products read or write
-  bool blas = false;     ///< products that a BLAS call can express, with what may follow them, become one
-  bool tf32 = false;     ///< products of f32 may round their operands, and matrix units do them
-  bool overlap = false;  ///< kernels that do not wait for one another run side by side
+  bool blas = false;                     ///< products, with their epilogues, become BLAS calls where possible
+  bool tf32 = false;                     ///< f32 products may round their operands, so matrix units compute them
+  bool overlap = false;                  ///< independent kernels run side by side
 };
 
-/// What differs among GPUs, and among options for one.
+/// The facts that differ among GPUs, and among options for one GPU.
 struct gpu_facts {
   int multiprocessors = 132;
   bool blas = true;
@@ -44,8 +44,8 @@ struct gpu_facts {
   std::int64_t parameter_bytes = 4096;
 };
 
-/// Each reduction over rows has registers, and a block's part of the shared memory; kernels that touch many large arrays at
-/// once run out of registers for the loads in flight.
+/// Each reduction over rows has registers, and a block's share of the shared memory. Kernels that touch many large arrays at
+/// once exhaust the registers for loads in flight.
 constexpr target gpu_target(gpu_facts f = {}) {
   return {.rows_over_threads = true,
           .least_rows = f.multiprocessors / 2,

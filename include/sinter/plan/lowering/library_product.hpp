@@ -1,4 +1,4 @@
-// plan/lowering/library_product.hpp: a matrix-product kernel as one call of a GPU's matrix library, where one can express it.
+// plan/lowering/library_product.hpp: a matrix-product kernel as one call of a GPU's matrix library, if possible.
 #pragma once
 
 #include <cmath>
@@ -10,21 +10,20 @@
 
 namespace sinter::engine::plan {
 
-/// What follows a product before it is stored, after a bias, if any, is added.
+/// The activation of a product before it is stored, after an optional bias is added.
 enum class blas_activation : std::uint8_t { none, relu, gelu_tanh };
 
 /// Elements of a kernel's buffer.
 struct blas_operand {
   int buffer = -1;          ///< index into kernel::buffers
   std::int64_t offset = 0;  ///< of the first element
-  std::int64_t row = 0;     ///< from a stored row to the next
-  std::int64_t batch = 0;   ///< from a matrix to the next
-  std::int64_t repeat = 0;  ///< from a call's first matrix to the next call's
+  std::int64_t row = 0;     ///< from one stored row to the next
+  std::int64_t batch = 0;   ///< from one matrix to the next
+  std::int64_t repeat = 0;  ///< from one call's first matrix to the next call's
   bool transpose = false;   ///< the matrix is stored with its rows as columns
 };
 
-/// out = activation(op(a) op(b) + bias), batch times in each of `repeat` calls; op(a) is m x k, op(b) is k x n, all
-/// row-major.
+/// out = activation(op(a) op(b) + bias), batch times in each of `repeat` calls. op(a) is m x k, op(b) is k x n, all row-major.
 struct blas_call {
   std::int64_t m = 1, n = 1, k = 1, batch = 1, repeat = 1;
   dtype type = dtype::f32;    ///< of a and b
@@ -37,7 +36,7 @@ struct blas_call {
 
 namespace detail {
 
-/// One group of axes of an operand: its extent, and the step that walks it as one axis.
+/// A group of axes of an operand: its extent, and its step when it is walked as one axis.
 struct blas_axis {
   std::int64_t extent = 1, step = 0;
 };
@@ -55,7 +54,7 @@ inline std::optional<blas_axis> walked(const kernel& c, const affine& at, std::s
   return out;
 }
 
-/// A matrix of `rows` by `columns` elements, as it is stored.
+/// Places a matrix of `rows` by `columns` stored elements.
 inline bool place(blas_operand& o, const blas_axis& rows, const blas_axis& columns) {
   const bool one_row = rows.extent == 1, one_column = columns.extent == 1;
   if ((one_column || columns.step == 1) && (one_row || rows.step >= columns.extent)) {
@@ -84,7 +83,7 @@ inline bool operand(const kernel& c, const access& at, std::size_t rows, std::si
   return place(o, *r, *x);
 }
 
-/// The function of one number that leads from instruction `from` to `to`, at x; nothing when it takes anything else.
+/// The value at x of the one-argument function from instruction `from` to `to`; empty if it has other inputs.
 inline std::optional<double> applied(const kernel& c, int to, int from, double x) {
   if (to == from) return x;
   const auto& i = c.body[static_cast<std::size_t>(to)];
@@ -105,7 +104,7 @@ inline std::optional<double> applied(const kernel& c, int to, int from, double x
   }
 }
 
-/// Which activation leads from one instruction to another, by its values.
+/// The activation from one instruction to another, recognised by its values.
 inline std::optional<blas_activation> activation(const kernel& c, int to, int from) {
   bool none = true, relu = true, gelu = true;
   for (const double x : {-20.0, -7.5, -3.0, -1.5, -0.7, -0.1, -1e-3, 0.0, 1e-3, 0.2, 0.6, 1.1, 2.5, 6.0, 30.0}) {
@@ -122,7 +121,7 @@ inline std::optional<blas_activation> activation(const kernel& c, int to, int fr
   return std::nullopt;
 }
 
-/// The types and extents of a kernel's call, if a library multiplies such.
+/// The types and extents of a kernel's call, if a library supports them.
 inline std::optional<blas_call> sized_call(const kernel& c) {
   if (!c.is_product() || c.stores.size() != 1) return std::nullopt;
   const product& p = c.products[0];
@@ -145,7 +144,8 @@ inline std::optional<blas_call> sized_call(const kernel& c) {
   return call;
 }
 
-/// Finds where a call's matrices lie: all batches in one call, or else, if `may_repeat`, in the fewest first axes of calls.
+/// Finds the places of a call's matrices: all batches in one call, or else, if `may_repeat`, with the fewest leading axes as
+/// calls.
 inline bool place_matrices(const kernel& c, bool may_repeat, blas_call& call) {
   const product& p = c.products[0];
   const store& s = c.stores[0];
@@ -159,13 +159,13 @@ inline bool place_matrices(const kernel& c, bool may_repeat, blas_call& call) {
       continue;
     call.batch = batch->extent;
     call.repeat = again->extent;
-    // The result's matrices lie apart.
+    // The result's matrices must not overlap.
     if (!call.out.transpose && (call.batch == 1 || call.out.batch != 0) && call.repeat <= 64) return true;
   }
   return false;
 }
 
-/// What an instruction converts from another float type, however often.
+/// The instruction before any casts from other floating types.
 inline int uncast(const kernel& c, int id) {
   const auto is_float_cast = [](const instruction& i) {
     return i.kind == kind::compute && ir::row(i.code).rule == ir::dtype_rule::conversion && is_float(i.type);
@@ -174,8 +174,8 @@ inline int uncast(const kernel& c, int id) {
   return id;
 }
 
-/// True when a call has the bias and the activation that what is stored makes of instruction `sum`, which adds a vector of
-/// columns to instruction `value`, the product.
+/// True if a call has the bias and the activation of the stored value. Instruction `sum` adds a vector of columns to
+/// instruction `value`, the product.
 inline bool ends_with_bias(const kernel& c, int sum, int value, blas_call& call) {
   const auto& added = c.body[static_cast<std::size_t>(sum)];
   if (added.kind != kind::compute || added.code != ir::op::add) return false;
@@ -202,8 +202,8 @@ inline bool ends_with_bias(const kernel& c, int sum, int value, blas_call& call)
 
 }  // namespace detail
 
-/// The call that does what the kernel does, when there is one; where its matrices do not lie at one distance, several
-/// calls, if `may_repeat`. Extents have to be numbers.
+/// The call that does the kernel's work, if there is one. If its matrices are not at one distance, it is several calls, if
+/// `may_repeat`. Extents must be numbers.
 SINTER_API std::optional<blas_call> as_blas(const kernel& c, bool may_repeat = false) {
   auto call = detail::sized_call(c);
   if (!call || !detail::place_matrices(c, may_repeat, *call)) return std::nullopt;
@@ -218,11 +218,11 @@ SINTER_API std::optional<blas_call> as_blas(const kernel& c, bool may_repeat = f
   return call;
 }
 
-/// A product so narrow that the library adds up parts of it in a launch of its own.
+/// A product so narrow that the library sums parts of it in a separate launch.
 inline bool is_narrow(const product_extents& e) { return e.n.number().value_or(17) <= 16; }
 
-/// True for a product that a kernel of our own does, with whatever follows, sooner than the library and another launch do: on
-/// tensor cores, of f32 that may be rounded to tf32, of few terms, in one wave of tiles of 64 by 64 (H200).
+/// True for a product that a kernel does faster, with its epilogue, than the library and another launch. It runs on tensor
+/// cores, in one wave of tiles of 64 by 64 (H200): few terms, and f32 that may be rounded to tf32.
 inline bool is_small_product(const kernel& c, std::span<const std::int64_t> sizes, const target& t) {
   const product& p = c.products[0];
   if (!t.tf32 || p.type != dtype::f32) return false;

@@ -1,4 +1,5 @@
-// plan/lowering/lowering.hpp: a kernel under construction from its roots: where each is computed, and what it reads.
+// plan/lowering/lowering.hpp: a kernel under construction from its roots: where each value is computed, and the memory that
+// it reads.
 #pragma once
 
 #include <optional>
@@ -12,23 +13,23 @@ namespace sinter::engine::plan {
 
 class lowering;
 
-/// What a read may depend on: each pad or concatenation on the way to memory adds a range or a few.
+/// The greatest number of conditions of a read; each pad or concatenation on the way to memory adds some.
 inline constexpr std::size_t most_ranges = 16;
 
-/// How an op becomes part of kernels. (ops/NAME.hpp)
+/// The lowering of an op into kernels. (ops/NAME.hpp)
 struct op_lowering {
-  bool stored;  ///< its result is in memory always
-  /// Appends what has to be computed so that the node is in memory.
+  bool stored;  ///< its result is always in memory
+  /// Appends the roots whose computation puts the node into memory.
   void (*roots)(const ir::graph& g, node_id id, series<root>& out);
-  /// Puts a root that is the node itself into the kernel.
+  /// Places a root that is the node itself in the kernel.
   void (*place)(lowering& l, const root& r);
-  /// The node's instruction where its root iterates at `at`; `to` receives where it is stored.
+  /// The node's instruction if its root iterates at `at`; `to` receives the place of its store.
   int (*root_value)(lowering& l, node_id id, const coordinates& at, coordinates& to);
-  /// The node's instruction at `at`, computed in the kernel that reads it.
+  /// The node's instruction at `at`, computed in the reading kernel.
   int (*value)(lowering& l, node_id id, const coordinates& at);
-  /// Of a view: its operand's coordinates, over axes that may extend the kernel's. Else null.
+  /// For a view: its operand's coordinates, over axes that may extend the kernel's. Else null.
   coordinates (*through)(lowering& l, node_id id, const coordinates& at, const series<dim>& axes);
-  /// Of an op that is one operand or another, each within a range: the coordinates of each operand. Else null.
+  /// For an op that selects an operand by range: the coordinates of each operand. Else null.
   series<coordinates> (*parts)(const ir::graph& g, node_id id, const coordinates& at, std::size_t axes);
 };
 
@@ -56,7 +57,7 @@ class lowering {
   const series<dim>& axes() const { return axes_; }
   std::size_t n() const { return axes_.size(); }
 
-  /// Iterates a root along the kernel's axes, or along those that a reduction before it keeps.
+  /// Iterates a root along the kernel's axes, or along the axes that an earlier reduction keeps.
   void place_aligned(const root& r) {
     std::string why =
         "iterates over " + ir::text_of(r.extents) + " where the kernel iterates over " + ir::text_of(axes_);
@@ -132,15 +133,14 @@ class lowering {
       for (const auto& x : known->second)
         if (x.at == at && holds_here(x.ranges)) return x.value;
     const int value = memory_.stored[id] && !has_nothing(id) ? load(id, at) : computed(id, at);
-    memo_[id].push_back(
-        {std::move(at), value, ranges_});  // behind what it is computed from, so at the map's end mostly
+    memo_[id].push_back({std::move(at), value, ranges_});  // after its operands, so mostly at the map's end
     return value;
   }
 
-  /// What has no element is read in no step of a loop: nothing of it is loaded, lest the load run ahead of the loop.
+  /// An empty node is never read in a loop: it is not loaded, because the load could be hoisted out of the loop.
   bool has_nothing(node_id id) const { return ir::product(g_[id].extents).is(0); }
 
-  /// What is far down, or one op too many, has to be in memory: compilers take long for very large kernels.
+  /// A value that is too deep, or one instruction too many, must be in memory: compilers take long for very large kernels.
   int computed(node_id id, const coordinates& at) {
     if ((depth_ >= most_deep || k_.body.size() >= most_instructions) && !g_[id].in.empty())
       throw refusal{"more operations than a kernel may have, or have in a row", id};
@@ -151,7 +151,7 @@ class lowering {
     return value;
   }
 
-  /// The memory operand that `id` is, through views, at coordinates over `axes` (which may extend the kernel's).
+  /// The memory operand of `id`, through views, at coordinates over `axes` (which may extend the kernel's).
   access address(node_id id, coordinates at, const series<dim>& axes) {
     for (;;) {
       const ir::node& v = g_[id];
@@ -169,7 +169,7 @@ class lowering {
     }
   }
 
-  /// Stands for the elements that there are none of: a literal that is along the axes which they would be along.
+  /// A stand-in for an element of an empty node: a literal with its axes.
   int of_nothing(node_id id, const coordinates& at) {
     instruction i;
     i.kind = kind::literal;
@@ -180,7 +180,7 @@ class lowering {
 
   int load(node_id id, const coordinates& at) { return load_from(id, element(at, strides_of(id))); }
 
-  /// The element offset of coordinates under strides; of several loaded indices the kernel computes the sum.
+  /// The element offset of coordinates under strides; the kernel computes the sum of several loaded indices.
   affine element(const coordinates& at, const series<dim>& strides) {
     int first = -1;
     bool several = false;
@@ -205,7 +205,7 @@ class lowering {
     return offset;
   }
 
-  /// The same of coordinates over `axes` of them, of which only those of the kernel alone have loaded indices.
+  /// The same for coordinates over `axes`; only coordinates over the kernel's axes alone have loaded indices.
   affine sum_of(const coordinates& at, const series<dim>& factors, std::size_t axes) {
     return axes == n() ? element(at, factors) : linear(at, factors, axes);
   }
@@ -229,8 +229,8 @@ class lowering {
     return add(k_, std::move(i));
   }
 
-  /// What `value` makes where all of `ranges` hold, for node `id`, else what `other` makes, which may be known to be 0. What is
-  /// read for `value` is guarded.
+  /// For node `id`: the result of `value` where all of `ranges` hold, else the result of `other`, which may be known to be 0.
+  /// Reads of `value` are guarded.
   template <class Value, class Other>
   int where(node_id id, series<range> ranges, bool or_zero, Value&& value, Other&& other) {
     for (const auto& r : ranges)
@@ -264,17 +264,17 @@ class lowering {
     return add(k_, std::move(i));
   }
 
-  /// A store of the whole of a root's node, computed as instruction `value` at `at`.
+  /// A store of a root's whole node, computed as instruction `value` at `at`.
   void store(const root& r, const coordinates& at, int value) {
     k_.stores.push_back(
         {value, {buffer(k_, g_, memory_, r.target, true), linear(at, strides_of(r.target), n())}, false, {}});
     placed_[r.target] = {at, value};
   }
 
-  /// Lets later roots iterate along these axes only.
+  /// Restricts later roots to iterate along these axes.
   void keep(series<std::size_t> axes) { kept_.push_back(std::move(axes)); }
 
-  /// The coordinates of the operand of the reshape `id`; where there are none, one of the two has to be in memory.
+  /// The coordinates of the operand of the reshape `id`; if there are none, one of the two must be in memory.
   coordinates reshaped(node_id id, const affine& offset, const series<dim>& axes) {
     const node_id below = g_[id].in[0];
     const bool loaded = offset.index >= 0 && axes.size() == n();
@@ -286,17 +286,17 @@ class lowering {
                   memory_.stored[below] ? id : below};
   }
 
-  /// True for what is in memory in row-major order before this kernel runs.
+  /// True for a node that is in memory in row-major order before this kernel runs.
   bool is_dense(node_id id) const {
     return memory_.stored[id] && !targets_.count(id) &&
            (memory_.strides[id].empty() || memory_.strides[id] == row_major_strides(g_[id].extents));
   }
 
-  /// True for a reshape of what is dense: an offset is all that a read of it needs.
+  /// True for a reshape of a dense node: a read of it needs only an offset.
   bool reads_offset(const ir::node& v) const { return v.code == ir::op::reshape && is_dense(v.in[0]); }
 
  private:
-  /// An index map as a value.
+  /// The value of an index map.
   int value_of(affine a) {
     if (a.index < 0) return position(k_, a);
     int value = std::exchange(a.index, -1);
@@ -306,13 +306,13 @@ class lowering {
     return combined(k_, ir::op::add, value, position(k_, a));
   }
 
-  /// The mixed-radix digits of an offset that an index tells, which the kernel computes.
+  /// The mixed-radix digits of an offset from a loaded index, computed by the kernel.
   coordinates loaded_digits(const affine& offset, const ir::shape& extents) {
     coordinates at(extents.size(), constant_coordinate(0, n()));
     int rest = value_of(offset);
     for (std::size_t d = extents.size(); d-- > 0;) {
       if (extents[d].is(1)) continue;
-      bool last = true;  // of those that are left
+      bool last = true;  // of the remaining ones
       for (std::size_t e = 0; e < d; ++e) last = last && extents[e].is(1);
       const int extent = last ? -1 : position(k_, constant_coordinate(extents[d], n()));
       at[d] = indirect(k_, last ? rest : combined(k_, ir::remainder, rest, extent), n());
@@ -321,24 +321,24 @@ class lowering {
     return at;
   }
 
-  /// A value at coordinates, computed where the ranges hold.
+  /// A value at coordinates, computed under ranges.
   struct known_value {
     coordinates at;
     int value = -1;
     series<range> ranges;
   };
 
-  /// True when ranges hold wherever what is being computed is read.
+  /// True when ranges hold wherever the current value is read.
   bool holds_here(const series<range>& ranges) const {
     return std::all_of(ranges.begin(), ranges.end(),
                        [&](const range& r) { return std::find(ranges_.begin(), ranges_.end(), r) != ranges_.end(); });
   }
-  /// Where a load happens; nothing: everywhere.
+  /// The ranges under which a load happens; empty: everywhere.
   const series<range>& ranges_of(const instruction& i) const {
     static const series<range> none;
     return is_guarded(i) ? k_.body[static_cast<std::size_t>(i.args[0])].ranges : none;
   }
-  /// Seven positions of eight, as the hints say.
+  /// Holds at seven of eight positions, by the hints.
   bool is_mostly(const range& r) const {
     std::int64_t positions = 1;
     for (std::size_t a = 0; a < n(); ++a)
@@ -378,7 +378,7 @@ class lowering {
     if (r.value == r.target) placed_[r.target] = {std::move(to), value};
   }
 
-  /// The axis lists that a root's extents may run along: all, or what a placed reduction keeps.
+  /// The axis lists that a root's extents may follow: all, or those kept by a placed reduction.
   series<series<std::size_t>> candidates() const {
     series<series<std::size_t>> out(1);
     for (std::size_t a = 0; a < n(); ++a) out[0].push_back(a);
@@ -387,7 +387,7 @@ class lowering {
     return out;
   }
 
-  /// The end of the axes along[j…] whose extents multiply to `e`; j when there are none.
+  /// The end of the axes along[j…] whose extents multiply to `e`; j if there are none.
   std::size_t run_of(const dim& e, const series<std::size_t>& along, std::size_t j) const {
     dim covered = 1;
     for (std::size_t x = j; x < along.size(); ++x) {
@@ -411,11 +411,11 @@ class lowering {
   series<dim> axes_;
   kernel k_;
   sorted_set<node_id> targets_;
-  sorted_map<node_id, std::pair<coordinates, int>> placed_;  ///< roots of this kernel: where and what
+  sorted_map<node_id, std::pair<coordinates, int>> placed_;  ///< roots of this kernel: coordinates and instruction
   sorted_map<node_id, series<known_value>> memo_;
-  series<range> ranges_;              ///< hold wherever what is being computed is read
-  ir::op guarding_ = ir::op::pad;     ///< the op of the last of them
-  series<series<std::size_t>> kept_;  ///< per placed reduction, the axes that it keeps
+  series<range> ranges_;              ///< hold wherever the current value is read
+  ir::op guarding_ = ir::op::pad;     ///< the op of the last range
+  series<series<std::size_t>> kept_;  ///< for each placed reduction, the axes that it keeps
 };
 
 }  // namespace sinter::engine::plan

@@ -7,7 +7,7 @@
 
 namespace sinter::engine::plan {
 
-/// The node whose memory node `id` has: reshapes rename it.
+/// The node that owns the memory of node `id`; reshapes only rename it.
 SINTER_API node_id memory_behind(const ir::graph& g, node_id id) {
   while (g[id].code == ir::op::reshape) id = g[id].in[0];
   return id;

@@ -1,4 +1,4 @@
-// plan/lowering/schedule.hpp: a lowered kernel -> the same kernel with loops: roles of axes, passes, chunks, values to keep.
+// plan/lowering/schedule.hpp: adds loops to a lowered kernel: roles of axes, passes, chunks, kept values.
 #pragma once
 
 #include <algorithm>
@@ -13,23 +13,23 @@ namespace sinter::engine::plan {
 
 /// Elements in a block of a one-dimensional kernel.
 inline constexpr std::int64_t block_elements = 16 << 10;
-/// Rows are summed in at most this many chunks, whatever the number of threads: results do not depend on it.
+/// The greatest number of chunks in which rows are summed, whatever the number of threads: results do not depend on it.
 inline constexpr std::int64_t most_chunks = 64;
-/// A block of columns that are reduced together, in elements: 512 bytes of f32 in each row.
+/// The size of a block of columns that are reduced together: at most 512 bytes of f32 in each row.
 inline constexpr int most_columns = 128, least_columns = 16;
-/// What a block has one of for each column, and room to add sums up: it may be on the stack four times, for whole blocks and the
-/// last one, for columns that are kept and those that are too long.
+/// The greatest number of bytes that a block has for each column, with room for sums. It may be on the stack four times: for
+/// whole blocks and the last one, for columns that are kept and those that are too long.
 inline constexpr std::int64_t most_column_bytes = 10 << 10;
-/// Rows of at most so many elements are reduced as columns are.
+/// Rows of at most this many elements are reduced as columns are.
 inline constexpr std::int64_t most_short_row = 8;
-/// Columns from here on are longer than a thread's share of the caches.
+/// Longer columns exceed a thread's share of the caches.
 inline constexpr std::int64_t longest_column = 8192;
-/// Tasks that give threads enough to share.
+/// A number of tasks that threads can share.
 inline constexpr std::int64_t few_tasks = 8;
 
 namespace detail {
 
-/// The axes that only one reduction set keeps apart: which are reduced within a row, and which across rows.
+/// The axes of a single set of reductions: those reduced within a row, and those reduced across rows.
 struct division {
   std::uint32_t inner = 0, row = 0;
 };
@@ -57,10 +57,10 @@ inline division divide_axes(const kernel& k, const target& t) {
     if (i.kind == kind::arg_reduce)
       for (int a : i.over) d.inner |= 1u << a;
   if (d.inner && sets.size() == 1) return d;
-  // One long row is split over blocks of threads.
+  // One long row is divided over blocks of threads.
   if (sets.count(all) && sets.size() == 1) return t.rows_over_threads ? division{all, 0} : division{last, all & ~last};
   if (t.rows_over_threads && sets.size() == 1) {
-    // One set of axes is reduced: neighbouring threads go where neighbouring memory is.
+    // One set of axes is reduced: neighbouring threads access neighbouring memory.
     const std::uint32_t reduced = *sets.begin(), contiguous = contiguous_axes(k);
     if ((contiguous & reduced) && !(contiguous & ~reduced)) return {reduced, 0};
     if ((contiguous & ~reduced) && !(contiguous & reduced) && std::has_single_bit(contiguous))
@@ -70,7 +70,7 @@ inline division divide_axes(const kernel& k, const target& t) {
   for (auto s : sets) (s & last ? d.inner : d.row) |= s;
   if (full && !d.row) d.row = all & ~d.inner;
   if (full && !d.inner) d.inner = all & ~d.row;
-  if (!d.inner)  // the kept axes behind the last reduced one
+  if (!d.inner)  // the kept axes after the last reduced one
     for (std::size_t a = k.axes.size(); a-- > 0 && !(d.row >> a & 1u);) d.inner |= 1u << a;
   if (d.inner & d.row) throw refusal{"reductions along different axes", ir::no_node};
   for (auto s : sets)
@@ -79,7 +79,7 @@ inline division divide_axes(const kernel& k, const target& t) {
   return d;
 }
 
-/// A scatter_add's rows run in order; the axes along which addresses differ are parallel.
+/// A scatter_add's rows run in order; axes with distinct addresses are parallel.
 inline division divide_scatter(const kernel& k) {
   division d;
   const std::uint32_t last = 1u << (k.axes.size() - 1);
@@ -117,7 +117,7 @@ inline void assign_roles(kernel& k, const target& t) {
   reorder(k, order);
 }
 
-/// Scanned axes are rows, the last axis is the vector unless it is scanned.
+/// Scanned axes are rows; the last axis is the vector unless it is scanned.
 inline void assign_scan_roles(kernel& k) {
   const bool vectors = k.is_scan();
   std::uint32_t over = 0;
@@ -136,7 +136,7 @@ inline void assign_scan_roles(kernel& k) {
     if (mergeable(k, a - 1)) merge(k, a - 1);
 }
 
-/// Stages of values; which reductions end with a row, and which only with all rows.
+/// The stages of values: reductions that end with a row, and those that end with all rows.
 inline void assign_stages(kernel& k) {
   const std::uint32_t inner = k.mask(role::inner), row = k.mask(role::row);
   for (auto& i : k.body) {
@@ -180,7 +180,7 @@ inline void assign_stages(kernel& k) {
   }
 }
 
-/// Marks the costly values of one pass that a later pass needs too; of an open row, those that fit the hints.
+/// Marks costly values of one pass that a later pass needs; in an open row, those that fit by the hints.
 inline void keep_costly(kernel& k, std::span<const std::int64_t> hints) {
   if (k.block) return;
   const std::int64_t most = k.columns ? kept_column_bytes : kept_row_bytes,
@@ -230,7 +230,7 @@ inline void choose_chunks(kernel& k, std::span<const std::int64_t> hints) {
   k.chunks = static_cast<int>(std::max<std::int64_t>(wanted, 1));
 }
 
-/// Merges the batch, the row and the column axes of a matrix product, each group for itself, where accesses allow it.
+/// Merges the batch, row and column axes of a matrix product, each group separately, where accesses allow it.
 inline void group_product_axes(kernel& k) {
   auto& p = k.products[0];
   for (std::size_t a = k.axes.size(); a-- > 1;) {
@@ -245,7 +245,7 @@ inline void group_product_axes(kernel& k) {
 
 }  // namespace detail
 
-/// True when each row is walked once: a GPU shares such rows among blocks, however few they are.
+/// True when each row is walked once: a GPU divides such rows among blocks, even if they are few.
 SINTER_API bool walks_once(const kernel& k) {
   const std::uint32_t inner = k.mask(role::inner);
   const auto late = [&](int id) { return k.body[static_cast<std::size_t>(id)].stage > 0; };
@@ -262,7 +262,7 @@ SINTER_API bool walks_once(const kernel& k) {
 
 namespace detail {
 
-/// Roles, passes and chunks of rows.
+/// Assigns roles, passes and chunks of rows.
 inline void schedule_rows(kernel& k, std::span<const std::int64_t> hints, const target& t) {
   assign_roles(k, t);
   for (std::size_t a = k.axes.size(); a-- > 1;)
@@ -279,7 +279,7 @@ inline void schedule_rows(kernel& k, std::span<const std::int64_t> hints, const 
   choose_chunks(k, hints);
 }
 
-/// Whether the position of an extreme is that of its element along one axis, of a type whose lanes can count them.
+/// Whether the position of an extreme is its index along one axis, in a type whose lanes can count it.
 inline bool counts_along(const kernel& k, const instruction& i) {
   const auto& where = i.at.at;
   bool along = i.over.size() == 1 && where.index < 0 && where.offset.is(0);
@@ -292,7 +292,7 @@ inline bool has_extremes(const kernel& k) {
   return std::any_of(k.body.begin(), k.body.end(), [](const auto& i) { return i.kind == kind::arg_reduce; });
 }
 
-/// The axes that all reductions run along, if they are the same; otherwise 0.
+/// The axes of all reductions, if they are the same; otherwise 0.
 inline std::uint32_t reduced_axes(const kernel& k) {
   std::uint32_t reduced = 0;
   for (const auto& i : k.body) {
@@ -306,7 +306,7 @@ inline std::uint32_t reduced_axes(const kernel& k) {
   return reduced;
 }
 
-/// Whether rows along the last axis are so short that vectors run across them: a vector along them would be nearly empty.
+/// Whether rows along the last axis are so short that vectors run across them; a vector along them would be nearly empty.
 inline bool has_short_rows(const kernel& k, std::uint32_t reduced) {
   dim length = 1;
   bool keeps = false;
@@ -318,7 +318,7 @@ inline bool has_short_rows(const kernel& k, std::uint32_t reduced) {
          length.number().value_or(most_short_row + 1) <= most_short_row;
 }
 
-/// How many columns a block has; 0 where the rows' own nests are faster: few columns, long ones, or reads along them.
+/// The number of columns of a block; 0 if loops over rows are faster: for few or long columns, and reads along them.
 inline int column_block(const kernel& k, bool short_rows) {
   const std::size_t lanes = k.vector_axis();
   const std::int64_t width = k.axes[lanes].hint;
@@ -334,7 +334,7 @@ inline int column_block(const kernel& k, bool short_rows) {
   return 2 * tasks() < few_tasks && rows * block > 2 * block_elements ? 0 : block;
 }
 
-/// Bytes of the values that a block has one a column of: they lie on the stack.
+/// The bytes of the values that a block has for each column; they lie on the stack.
 inline std::int64_t column_bytes(const kernel& k) {
   const std::uint32_t inner = k.mask(role::inner);
   std::int64_t bytes = 0;
@@ -344,8 +344,8 @@ inline std::int64_t column_bytes(const kernel& k) {
   return bytes * k.columns;
 }
 
-/// Vectors along the last kept axis; blocks of these columns take the passes over the reduced axes. False where that does
-/// not pay, or not every value is a column's.
+/// Vectors along the last kept axis; blocks of these columns make the passes over the reduced axes. False if it does not pay,
+/// or some value is not a column's.
 inline bool schedule_columns(kernel& k, std::uint32_t reduced, std::span<const std::int64_t> hints,
                              bool short_rows = false) {
   series<std::size_t> order;
@@ -372,9 +372,8 @@ inline bool schedule_columns(kernel& k, std::uint32_t reduced, std::span<const s
 
 }  // namespace detail
 
-/// Gives the axes of a lowered kernel their roles, merges those that every access walks as one, and orders the passes.
-/// Throws refusal when the kernel's reductions do not fit one loop nest.
-/// For a GPU the emitter chooses blocks, chunks and what to keep.
+/// Gives the axes of a lowered kernel their roles, merges axes that every access walks as one, and orders the passes. Throws
+/// refusal if the kernel's reductions do not fit one loop nest. For a GPU the emitter chooses blocks, chunks and kept values.
 SINTER_API void schedule(kernel& k, std::span<const std::int64_t> hints, const target& t = {}) {
   if (k.is_product()) {
     for (const auto& i : k.body)

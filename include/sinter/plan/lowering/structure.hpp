@@ -1,4 +1,4 @@
-// plan/lowering/structure.hpp: roots told by their structure alone, so that equal parts of a graph are lowered once.
+// plan/lowering/structure.hpp: roots identified by their structure, so that equal parts of a graph are lowered once.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace sinter::engine::plan {
 
-/// What a kernel of some roots depends on, with nodes numbered as they are met: equal keys have equal kernels but for the nodes that
-/// stand for the numbers.
+/// The key of a kernel of some roots, with nodes numbered as they are met. Equal keys have equal kernels, except for the
+/// nodes that the numbers represent.
 struct structure {
   std::string key;
   series<node_id> nodes;  ///< by number
@@ -77,7 +77,7 @@ class structure_writer {
     append_dims(r.start);
   }
 
-  /// What is in memory is told by its layout, other nodes by what computes them.
+  /// A node in memory is identified by its layout, other nodes by their computation.
   void append_node(node_id id) {
     const ir::node& v = g_[id];
     const bool computed = is_in(computed_, id), filled = is_in(filled_, id);
@@ -98,7 +98,7 @@ class structure_writer {
     append(std::bit_cast<std::uint64_t>(v.attr.literal.f));
     append(v.attr.literal.i);
     append_dims(v.attr.dims);
-    if (v.code != ir::op::constant) {  // an apart one's number says where it stands
+    if (v.code != ir::op::constant) {  // the number of a constant apart identifies its place
       append(static_cast<std::uint8_t>(v.attr.ints.size()));
       for (auto x : v.attr.ints) append(x);
     }
@@ -109,13 +109,13 @@ class structure_writer {
   const ir::graph& g_;
   const memory_map& memory_;
   series<std::uint32_t>& number_;      ///< per node of the graph; 0: not met
-  series<node_id> computed_, filled_;  ///< targets: of roots that are the node, and of those that write parts of it
+  series<node_id> computed_, filled_;  ///< targets: of roots that are the node, and of roots that write parts of it
   structure out_;
 };
 
 }  // namespace detail
 
-/// The structure of roots[which]. `number` is room for a number per node, all 0, and is left so.
+/// The structure of roots[which]. `number` has room for a number per node; all are 0, also afterwards.
 inline structure structure_of(const ir::graph& g, const memory_map& memory, const series<root>& roots,
                               std::span<const std::uint32_t> which, series<std::uint32_t>& number) {
   return detail::structure_writer(g, memory, number).write(roots, which);

@@ -31,14 +31,14 @@ namespace sinter::engine::run {
 struct built {
   std::shared_ptr<const module> code;
   std::string suffix;       ///< of the names of its entries
-  bool from_cache = false;  ///< no compiler ran for it in this call
+  bool from_cache = false;  ///< not compiled in this call
   double milliseconds = 0;
   origin from;
 
   kernel_function* entry() const { return code->symbol<kernel_function>(kernel_entry + suffix); }
 };
 
-/// False, and why with a remedy, when there is no C++ compiler that answers. It compiles nothing.
+/// False, and a reason with a remedy in `why`, if no C++ compiler answers. Compiles nothing.
 SINTER_API bool compiler_usable(std::string& why) {
   const auto compiler = find_compiler();
   why = compiler->problem;
@@ -47,7 +47,7 @@ SINTER_API bool compiler_usable(std::string& why) {
 
 namespace detail {
 
-/// `source` is empty when the compiler was not run.
+/// `source` is empty if the compiler was not run.
 [[noreturn]] SINTER_API void fail_compile(const host_compiler& with, const std::string& source,
                                           const process_result& r) {
   if (r.how == outcome::missing && with.path.empty())
@@ -87,13 +87,13 @@ namespace detail {
   throw compile_error(message, r.how, path, cause);
 }
 
-/// What one call has loaded: kernels that were compiled together are one image.
+/// The images that one call has loaded: kernels compiled together share an image.
 struct loaded_images {
-  std::unordered_map<const live_entry*, std::shared_ptr<const void>> of_others;  ///< than the kernel looked for
-  std::unordered_map<const char*, std::shared_ptr<const void>> of_bundles;       ///< by where they begin
+  std::unordered_map<const live_entry*, std::shared_ptr<const void>> of_others;  ///< images loaded for other kernels
+  std::unordered_map<const char*, std::shared_ptr<const void>> of_bundles;       ///< by their address in the bundle
 };
 
-/// One distinct kernel on its way.
+/// One distinct kernel to build.
 struct job {
   const shared_text* source = nullptr;
   std::shared_ptr<live_entry> entry;
@@ -144,7 +144,7 @@ struct job {
     return code != nullptr;
   }
 
-  /// Null, after a warning, when it cannot be loaded. momentary_error passes.
+  /// Null, after a warning, if it cannot be loaded. momentary_error passes through.
   static std::shared_ptr<const void> try_load(std::string_view image, const toolchain& with) {
     try {
       return with.load(image);
@@ -156,7 +156,7 @@ struct job {
     }
   }
 
-  /// Compiles it unless another thread or process did so meanwhile.
+  /// Compiles the kernel unless another thread or process has meanwhile done so.
   void make(const disk_cache& cache, const toolchain& with) {
     const std::lock_guard in_process(entry->building);
     const auto across_processes = cache.acquire(key(), compile_limit());
@@ -169,7 +169,7 @@ struct job {
     take({&me, 1}, with.compile(source->str()), cache, with);
   }
 
-  /// What a compiler has made of kernels.
+  /// Takes the compiler's image of several kernels.
   static void take(std::span<job* const> jobs, std::string made, const disk_cache& cache, const toolchain& with) {
     const auto image = make_on_heap<const std::string>(std::move(made));
     const auto loaded = with.load(*image);
@@ -186,8 +186,8 @@ struct job {
   }
 };
 
-/// Compiles kernels as one unit, or each alone if that fails; then `busy` are those that another thread or process makes.
-/// Nobody waits while holding what others wait for.
+/// Compiles kernels as one unit, or each alone if that fails. `busy` receives kernels that another thread or process is
+/// building. No thread waits while it holds a lock that others wait for.
 SINTER_API void make_unit(std::span<job* const> jobs, const disk_cache& cache, const toolchain& with,
                           series<job*>& busy) {
   series<std::unique_lock<std::mutex>> in_process;
@@ -223,7 +223,7 @@ inline double milliseconds_since(clock::time_point start) {
   return std::chrono::duration<double, std::milli>(clock::now() - start).count();
 }
 
-/// Makes the jobs of a unit. Each is said to have taken its share of the time, one after the other.
+/// Builds the jobs of a unit. Each is reported with its share of the time, one after another.
 SINTER_API void make_timed(std::span<job* const> jobs, const disk_cache& cache, const toolchain& with) {
   const auto start = clock::now();
   series<job*> busy;
@@ -245,7 +245,7 @@ inline series<series<std::size_t>> units_of_jobs(std::span<job* const> jobs, std
   return units_of(sources, side_by_side);
 }
 
-/// Makes the jobs on as many threads as there are cores; after an error none is begun.
+/// Builds the jobs on as many threads as there are cores; after an error no further job begins.
 SINTER_API void make_all(std::span<job* const> jobs, const disk_cache& cache, const toolchain& with) {
   const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
   const auto units = units_of_jobs(jobs, cores);
@@ -279,7 +279,7 @@ SINTER_API void make_all(std::span<job* const> jobs, const disk_cache& cache, co
     if (e) std::rethrow_exception(e);
 }
 
-/// One job per source, in order, done; equal sources share one.
+/// One finished job for each source, in order; equal sources share one.
 SINTER_API series<job> make_modules(std::span<const shared_text> sources, const toolchain& with) {
   const disk_cache cache;
   series<job> jobs(sources.size());
@@ -321,13 +321,13 @@ SINTER_API series<job> make_modules(std::span<const shared_text> sources, const 
   return jobs;
 }
 
-/// C++ by the host compiler, loaded as shared objects.
+/// The host compiler for C++, with images loaded as shared objects.
 class host_toolchain final : public toolchain {
  public:
   std::string key(std::string_view source) const override { return key_text(*compiler_, source); }
   std::string portable() const override {
     series<std::string> flags = compile_flags(*compiler_);
-    flags.pop_back();  // the compiler's own
+    flags.pop_back();  // the last flag belongs to the compiler
     std::string out = host_target() + "\nflags";
     for (const auto& flag : flags) out.append(" ").append(flag);
     return out;
@@ -360,8 +360,8 @@ class host_toolchain final : public toolchain {
 
 }  // namespace detail
 
-/// Loads one module per source, in order; equal sources share one. Thread-safe; a kernel is compiled at most once
-/// however many threads and processes ask for it. Throws compile_error.
+/// Loads one module for each source, in order; equal sources share one. Thread-safe; a kernel is compiled at most once for
+/// any number of threads and processes. Throws compile_error.
 SINTER_API series<built> build(std::span<const shared_text> sources) {
   series<built> out;
   for (auto& j : detail::make_modules(sources, detail::host_toolchain()))

@@ -1,4 +1,4 @@
-// run/build/bundle.hpp: compiled kernels in one file, for other machines like this one.
+// run/build/bundle.hpp: compiled kernels in one file, for other machines of the same kind.
 #pragma once
 
 #include <sys/stat.h>
@@ -26,8 +26,8 @@
 
 namespace sinter::engine::run {
 
-/// A kernel as bundles hold it. `key` is all that decides what the code does, and where it runs, but not who compiled it:
-/// a line for the version, one for the target, and more. No image is that of the kernel before it.
+/// A kernel in a bundle. `key` has all facts that decide the code's behaviour and target, but not its compiler: a line for
+/// the version, one for the target, and more. The image is empty if it is the previous kernel's.
 struct portable_kernel {
   std::string key;
   std::string image;
@@ -35,8 +35,8 @@ struct portable_kernel {
 
 namespace detail {
 
-/// A bundle is this header, and as many bytes as it says: text with its length before it, thrice or more: the version
-/// that wrote it, then each kernel's key and image, or nothing in place of an image that the one before it has, too.
+/// A bundle is this header, followed by the number of bytes that it states: texts, each preceded by its length. The texts are
+/// the version that wrote it, then each kernel's key and image; the image is empty if it is the previous kernel's.
 struct bundle_header {
   char magic[8] = {'s', 'i', 'n', 't', 'e', 'r', 'B', '\n'};
   std::uint64_t format = 3;  ///< of the file, and of the names in its images (unit.hpp)
@@ -68,7 +68,7 @@ struct kernel_view {
   std::string_view key, image;
 };
 
-/// The kernels of a bundle, or nothing and in `why` what is wrong with it, with a remedy.
+/// The kernels of a bundle, or nothing, with the error and a remedy in `why`.
 SINTER_API series<kernel_view> unpack_bundle(std::string_view file, std::string& why) {
   const bundle_header expected;
   bundle_header header;
@@ -105,7 +105,7 @@ SINTER_API series<kernel_view> unpack_bundle(std::string_view file, std::string&
   return out;
 }
 
-/// The kernels of the bundles that this process has loaded. They stay.
+/// The kernels of all bundles loaded by this process, kept until its end.
 class bundle_table {
  public:
   // Never destroyed: kernels may be built while static objects are destroyed.
@@ -120,7 +120,7 @@ class bundle_table {
     for (const auto& k : kernels) images_.insert_or_assign(std::string(k.key), k.image);
   }
 
-  /// Empty when there is none.
+  /// The image of a key; empty if there is none.
   std::string_view find(const std::string& key) {
     const std::lock_guard lock(mutex_);
     const auto at = images_.find(key);
@@ -135,7 +135,7 @@ class bundle_table {
 
 }  // namespace detail
 
-/// Writes a file that is whole or not there. Throws system_error, also where the path is another thing than a file.
+/// Writes a file completely, or not at all. Throws system_error, also if the path is not a regular file.
 SINTER_API void write_bundle(const std::string& path, std::span<const portable_kernel> kernels, const char* op) {
   struct stat there {};
   if (::lstat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode))
@@ -148,9 +148,9 @@ SINTER_API void write_bundle(const std::string& path, std::span<const portable_k
       detail::why_unwritten(errno, "give a path in a folder that exists, may be written to and has room"));
 }
 
-/// Makes the kernels of a bundle that are for one of these targets known to this process, and returns their number.
-/// user_error when the file is no whole bundle of this version, holds kernels for another processor, or none for these
-/// targets; system_error when it cannot be read, and for a pipe that gives more than the limit.
+/// Makes a bundle's kernels for one of these targets known to this process, and returns their number. user_error if the file
+/// is not a complete bundle of this version, holds kernels for another processor, or none for these targets. system_error if
+/// it cannot be read, and for a pipe beyond the limit.
 SINTER_API std::size_t read_bundle(const std::string& path, std::span<const std::string> targets, const char* op,
                                    location where) {
   auto file = make_on_heap<std::string>();

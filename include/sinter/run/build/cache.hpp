@@ -1,4 +1,5 @@
-// run/build/cache.hpp: the disk cache of compiled kernels; private, verified, atomic, each built once across processes.
+// run/build/cache.hpp: the disk cache of compiled kernels: private, verified, atomic; each kernel is built once across
+// processes.
 #pragma once
 
 #include <fcntl.h>
@@ -29,7 +30,7 @@
 
 namespace sinter::engine::run {
 
-/// 128 bits out of two unrelated hashes.
+/// 128 bits from two unrelated hashes.
 struct digest {
   std::uint64_t first = 0, second = 0;
   bool operator==(const digest&) const = default;
@@ -51,7 +52,7 @@ SINTER_API digest digest_of(std::string_view bytes, digest seed = {0xcbf29ce4842
   return {other ^ other >> 33, h};
 }
 
-/// Of what a regular file holds; false where it cannot be read.
+/// The digest of a regular file's contents; false if it cannot be read.
 SINTER_API bool digest_of_file(const std::string& path, digest& out) {
   const detail::file_handle fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat info {};
@@ -66,8 +67,8 @@ SINTER_API bool digest_of_file(const std::string& path, digest& out) {
   }
 }
 
-/// Which build the code at an address is of: the module's build-id, else what its file holds. Empty where neither is known. It may read
-/// the whole file: asked once a process.
+/// Identifies the build of the code at an address: by the module's build-id, else by its file's contents. Empty if neither is
+/// known. It may read the whole file, so it is called once per process.
 SINTER_API std::string build_of(const void* address) {
   if (const std::string id = build_id_of(address); !id.empty()) return "build-id " + id;
   const std::string file = file_of(address);
@@ -75,7 +76,7 @@ SINTER_API std::string build_of(const void* address) {
   return !file.empty() && digest_of_file(file, d) ? "file " + text::hex(d.first) + text::hex(d.second) : "";
 }
 
-/// The text without its #line directives, which name places but decide no instruction.
+/// The text without its #line directives, which do not affect the code.
 SINTER_API std::string without_places(std::string_view source) {
   constexpr std::string_view directive = "#line ";
   std::string out;
@@ -88,19 +89,19 @@ SINTER_API std::string without_places(std::string_view source) {
   return out;
 }
 
-/// Everything that decides a kernel's bytes, as text.
+/// All facts that decide a kernel's bytes, as text.
 SINTER_API std::string key_text(const host_compiler& with, std::string_view source) {
   std::string key = "sinter " SINTER_VERSION "\ncompiler " + with.identity + "\nisa " + instruction_set() + "\nflags";
   for (const auto& flag : compile_flags(with)) key.append(" ").append(flag);
   return key.append("\nsource\n").append(without_places(source));
 }
 
-/// Keys that begin so are of plans (jit/saved_program.hpp), others of kernels.
+/// The prefix of plans' keys (jit/saved_program.hpp); other keys are kernels'.
 inline constexpr std::string_view plan_key = "plan\n";
 
 namespace detail {
 
-/// A text with its length before it.
+/// Appends a text, preceded by its length.
 inline void put(std::string& out, std::string_view text) {
   const std::uint64_t n = text.size();
   out.append(reinterpret_cast<const char*>(&n), sizeof n).append(text);
@@ -118,8 +119,8 @@ inline bool take(std::string_view& from, std::string_view& text) {
   return true;
 }
 
-/// An entry is this header, the keys of what was compiled together, each with its length before it, and the shared object, and
-/// nothing after it. The file has a name for each of its keys.
+/// An entry is this header, the keys of kernels that were compiled together, each preceded by its length, and the shared
+/// object. The file has a name for each key.
 struct entry_header {
   char magic[8] = {'s', 'i', 'n', 't', 'e', 'r', 'K', '\n'};
   std::uint64_t format = 3;  ///< of the file, and of the names in its image (unit.hpp)
@@ -139,10 +140,10 @@ SINTER_API std::string pack_entry(std::span<const std::string> keys, std::string
   return out.append(all).append(image);
 }
 
-/// What is wrong with an entry that another sinter wrote, which is nobody's fault.
+/// The error for an entry of another version of sinter, which is harmless.
 inline constexpr char other_format[] = "has another format";
 
-/// What is wrong with an entry that is to have this key, or null. `others` get its other keys, and all of it but the image goes.
+/// The error of an entry that must have this key, or null. `others` receives its other keys; `entry` is reduced to the image.
 SINTER_API const char* unpack_entry(std::string& entry, std::string_view key, series<std::string>* others = nullptr) {
   const entry_header expected;
   entry_header header;
@@ -168,13 +169,13 @@ SINTER_API const char* unpack_entry(std::string& entry, std::string_view key, se
   return nullptr;
 }
 
-/// The folder of the caches that this thread opens; empty where the environment says.
+/// The folder of this thread's caches; empty for the environment's.
 SINTER_API std::string& chosen_folder() {
   static thread_local std::string folder;
   return folder;
 }
 
-/// Where the cache is: what this thread chose, $SINTER_CACHE_DIR, $XDG_CACHE_HOME/sinter, $HOME/.cache/sinter or
+/// The path of the cache: this thread's choice, $SINTER_CACHE_DIR, $XDG_CACHE_HOME/sinter, $HOME/.cache/sinter or
 /// /tmp/sinter-<uid>.
 inline std::string cache_path() {
   if (!chosen_folder().empty()) return chosen_folder();
@@ -184,7 +185,7 @@ inline std::string cache_path() {
   return "/tmp/sinter-" + std::to_string(::geteuid());
 }
 
-/// Makes a folder and those above it, private. False, with errno, when the folder itself could not be made.
+/// Makes a private folder, and its parents. False, with errno, if the folder itself could not be made.
 inline bool make_folders(const std::string& path) {
   int made = -1;
   for (std::size_t at = 1; at != std::string::npos;) {
@@ -197,7 +198,7 @@ inline bool make_folders(const std::string& path) {
 
 }  // namespace detail
 
-/// Caches that this thread opens are in `folder` until the end of the scope; an empty one changes nothing.
+/// Sets the folder of this thread's caches until the end of the scope; an empty `folder` changes nothing.
 class cache_folder_scope {
  public:
   explicit cache_folder_scope(std::string folder)
@@ -210,10 +211,10 @@ class cache_folder_scope {
   std::string before_;
 };
 
-/// An opened cache folder. With a folder that cannot be used every look-up misses and nothing is stored.
+/// An opened cache folder. If the folder cannot be used, every look-up misses and nothing is stored.
 class disk_cache {
  public:
-  /// Opens the folder that the environment names, making it when absent. Warns once when it cannot be used.
+  /// Opens the environment's folder, and makes it if absent. Warns once if it cannot be used.
   disk_cache() : path_(detail::cache_path()) {
     folder_ = open_folder();
     if (!folder_ && errno == ENOENT && detail::make_folders(path_)) folder_ = open_folder();
@@ -236,8 +237,8 @@ class disk_cache {
     return text::hex(d.first) + text::hex(d.second) + (key.starts_with(plan_key) ? ".plan" : ".kernel");
   }
 
-  /// The shared object stored for exactly this key, or "", and the other keys that it is for. An entry that is damaged or not
-  /// private is never used, and removed when it is this user's.
+  /// The shared object stored for exactly this key, or "", and its other keys. An entry that is damaged or not private is
+  /// never used, and is removed if it belongs to this user.
   std::string find(const std::string& key, series<std::string>* others = nullptr) const {
     if (!folder_) return "";
     const std::string name = entry_name(key);
@@ -252,7 +253,7 @@ class disk_cache {
     else if (!detail::read_all(fd.get(), entry)) why = std::string("cannot be read: ") + std::strerror(errno);
     else if (const char* const wrong = detail::unpack_entry(entry, key, others)) why = wrong;
     if (why.empty()) {
-      // The time of its last use; where it cannot be set, kernels leave in the order in which they came.
+      // Sets the time of last use; if that fails, kernels are removed in the order of their creation.
       ::futimens(fd.get(), nullptr);
       return entry;
     }
@@ -264,15 +265,15 @@ class disk_cache {
     return "";
   }
 
-  /// Stores the shared object of keys, whole or not at all. A full or read-only folder is a warning,
-  /// and false. Kernels that were not used for longest leave when the folder holds more than its limit.
+  /// Stores the shared object of keys completely, or not at all. A full or read-only folder gives a warning, and false. The
+  /// least recently used kernels are removed when the folder exceeds its limit.
   bool store(std::span<const std::string> keys, std::string_view image) const {
     if (!folder_) return false;
     const std::string entry = detail::pack_entry(keys, image);
     for (std::size_t k = 0; k < keys.size(); ++k) {
       detail::new_file file(detail::file_handle(::fcntl(folder_.get(), F_DUPFD_CLOEXEC, 0)), 0600);
       if (!file || !detail::write_all(file.get(), entry)) return warn(unwritten(errno)), false;
-      // Where files have no second name each key has a copy.
+      // If files cannot have a second name, each key has a copy.
       while (k + 1 < keys.size() && file.also(entry_name(keys[k]))) ++k;
       const std::string name = entry_name(keys[k]);
       if (!file.finish(name)) return warn(unwritten(errno)), false;
@@ -282,10 +283,10 @@ class disk_cache {
   }
   bool store(const std::string& key, std::string_view image) const { return store({&key, 1}, image); }
 
-  /// Removes every kernel, and what processes left that died a minute ago or more. Returns the number of kernels.
+  /// Removes every kernel, and leftovers of processes that ended at least a minute ago. Returns the number of kernels.
   std::size_t clear() const { return folder_ ? detail::sweep(folder_.get(), 0, "").removed : 0; }
 
-  /// What the folder holds.
+  /// The contents of the folder.
   detail::folder_contents contents() const {
     return folder_ ? detail::sweep(folder_.get(), ~std::uint64_t{0}, "") : detail::folder_contents{};
   }
@@ -295,13 +296,13 @@ class disk_cache {
     if (folder_) ::unlinkat(folder_.get(), entry_name(key).c_str(), 0);
   }
 
-  /// Held by the process that compiles a key; others wait for it.
+  /// Held by the process that compiles a key; other processes wait for it.
   class lock {
    public:
     lock(int folder, std::string name, detail::file_handle held)
         : folder_(folder), name_(std::move(name)), held_(std::move(held)) {}
     lock(lock&&) = default;
-    // Unlinked while held: whoever waits on the old file sees that it is gone and takes a new one.
+    // Unlinked while held: a waiter on the old file sees that it is gone, and takes a new one.
     ~lock() {
       if (held_) ::unlinkat(folder_, name_.c_str(), 0);
     }
@@ -312,8 +313,8 @@ class disk_cache {
     detail::file_handle held_;
   };
 
-  /// A lock on a key, or nothing while another process holds it. Where locks do not work it holds nothing, and the caller
-  /// goes on all the same. The cache must outlive it.
+  /// A lock on a key, or nothing while another process holds it. Where locks do not work the lock is empty, and the caller
+  /// continues. The cache must outlive it.
   std::optional<lock> try_acquire(const std::string& key) const {
     const std::string name = entry_name(key) + ".lock";
     while (folder_) {
@@ -329,7 +330,7 @@ class disk_cache {
     return lock{-1, name, detail::file_handle()};
   }
 
-  /// Waits until no other process compiles this key, no longer than `limit`; then it goes on without a lock.
+  /// Waits until no other process compiles this key, at most for `limit`; then continues without a lock.
   lock acquire(const std::string& key, std::chrono::duration<double> limit) const {
     const auto deadline = std::chrono::steady_clock::now() + limit;
     for (auto pause = std::chrono::milliseconds(1);; pause = std::min(pause * 2, std::chrono::milliseconds(8))) {

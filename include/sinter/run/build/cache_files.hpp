@@ -1,4 +1,4 @@
-// run/build/cache_files.hpp: the files of a cache folder: temporaries, what is there, and what leaves when it is full.
+// run/build/cache_files.hpp: the files of a cache folder: temporaries, entries, and removal when it is full.
 #pragma once
 
 #include <dirent.h>
@@ -25,7 +25,8 @@
 
 namespace sinter::engine::run {
 
-/// Bytes that a cache folder may hold: $SINTER_CACHE_LIMIT, a number with K, M or G; 0 is no limit; 1G if not set.
+/// The limit in bytes of a cache folder: $SINTER_CACHE_LIMIT, a number with K, M or G, where 0 means no limit; the default is
+/// 1G.
 SINTER_API std::uint64_t cache_limit() {
   constexpr std::uint64_t usual = std::uint64_t{1} << 30;
   const std::string text = detail::environment("SINTER_CACHE_LIMIT");
@@ -42,7 +43,7 @@ namespace detail {
 
 enum class cache_file : std::uint8_t { none, kernel, plan, leftover };
 
-/// What a file of a cache folder is by its name: 32 digits and ".kernel" or ".plan"; with more after it a lock.
+/// The kind of a file in a cache folder, by its name: 32 digits and ".kernel" or ".plan"; with a further suffix it is a lock.
 SINTER_API cache_file kind_of(std::string_view name) {
   if (name.starts_with(temporary_name)) return cache_file::leftover;
   if (name.find_first_not_of("0123456789abcdef") != 32) return cache_file::none;
@@ -61,7 +62,7 @@ struct folder_contents {
   std::size_t removed = 0;
 };
 
-/// An entry of a cache folder, by all its names: those of kernels that were compiled together.
+/// An entry of a cache folder, with all its names: one for each kernel compiled together.
 struct cache_entry {
   series<std::string> names;
   std::uint64_t bytes = 0;
@@ -70,7 +71,7 @@ struct cache_entry {
   timespec used{};
 };
 
-/// The entries of a folder, by inode. Removes what dead processes left.
+/// The entries of a folder, by inode. Removes leftovers of ended processes.
 SINTER_API series<cache_entry> entries_of(int folder) {
   const int again = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR* const listing = again >= 0 ? ::fdopendir(again) : nullptr;
@@ -88,7 +89,7 @@ SINTER_API series<cache_entry> entries_of(int folder) {
     if (!kept || ::fstatat(folder, d->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
     cache_entry& e = found[info.st_ino];
     e.names.push_back(d->d_name);
-    // What it takes from the disk, which is what a limit is about.
+    // The disk space, to which the limit applies.
     e.bytes = static_cast<std::uint64_t>(info.st_blocks) * 512;
     e.kernels += kind == cache_file::kernel;
     e.dated = info.st_mtim.tv_sec <= soon;
@@ -100,9 +101,9 @@ SINTER_API series<cache_entry> entries_of(int folder) {
   return out;
 }
 
-/// Removes what dead processes left a minute ago or more and, as long as there are more than `limit` bytes, the entry that was used least
-/// recently; the one with the name `spared` stays. What others put there stays. An entry whose time lies ahead of the clock
-/// counts as the oldest: the clock was set back, or the time is made up.
+/// Removes leftovers of processes that ended at least a minute ago. While the folder exceeds `limit` bytes, removes the least
+/// recently used entry, except the one named `spared`. Other users' files stay. An entry whose time is ahead of the clock
+/// counts as the oldest: the clock was set back, or the time is invented.
 SINTER_API folder_contents sweep(int folder, std::uint64_t limit, std::string_view spared) {
   folder_contents out;
   series<cache_entry> entries = entries_of(folder);
@@ -126,8 +127,8 @@ SINTER_API folder_contents sweep(int folder, std::uint64_t limit, std::string_vi
   return out;
 }
 
-/// Sweeps a folder when this process has put `bytes` more there, now and then: at its first time, and when its additions
-/// since the last sweep could have filled a sixteenth of the limit.
+/// Sweeps a folder occasionally when this process adds `bytes`: at its first addition, and when its additions since the last
+/// sweep could fill a sixteenth of the limit.
 SINTER_API void keep_below(int folder, const std::string& path, std::uint64_t limit, std::string_view added,
                            std::uint64_t bytes) {
   static std::mutex mutex;

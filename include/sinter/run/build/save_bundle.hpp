@@ -1,4 +1,4 @@
-// run/build/save_bundle.hpp: the kernels that this process has in use -> a bundle.
+// run/build/save_bundle.hpp: writes the kernels in use by this process to a bundle.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,8 @@
 
 namespace sinter::engine::run {
 
-/// Writes the kernels that this process has in use to one file. Throws user_error when there is none, system_error when the
-/// file cannot be written or a kernel's image has left its cache folder meanwhile. Returns their number.
+/// Writes the kernels in use by this process to one file, and returns their number. Throws user_error if there are none,
+/// system_error if the file cannot be written or a kernel's image has meanwhile left its cache folder.
 SINTER_API std::size_t save_bundle(const std::string& path, const char* op, location where) {
   std::map<std::string, series<std::string>> keys_of;  // images, each once
   std::size_t all = 0, gone = 0;
@@ -39,7 +39,7 @@ SINTER_API std::size_t save_bundle(const std::string& path, const char* op, loca
                        " kernels have left the cache folder; raise SINTER_CACHE_LIMIT, or save before clear_cache()");
   if (all == 0) fail(op, "no kernel is in use yet; call the compiled functions first", where);
   series<portable_kernel> kernels;
-  std::set<std::string> known;  // one of each, where several GPUs run the same
+  std::set<std::string> known;  // one of each, if several GPUs run the same
   for (auto& [image, keys] : keys_of) {
     std::sort(keys.begin(), keys.end());
     bool first = true;

@@ -1,4 +1,4 @@
-// run/build/shared_text.hpp: texts of kernels, whose parts that many have, the prelude's, are in memory once.
+// run/build/shared_text.hpp: texts of kernels; their common parts, from the prelude, are in memory once.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace sinter::engine::run {
 
-/// A text in parts that other texts are likely to have: each namespace of the prelude is one, and what is between them.
+/// Splits a text into parts that other texts are likely to share: each namespace of the prelude, and the parts between.
 inline series<std::string_view> parts_of(std::string_view text) {
   constexpr std::string_view opens = "\nnamespace sx {", closes = "}  // namespace sx\n";
   series<std::string_view> out;

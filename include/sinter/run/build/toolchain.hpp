@@ -1,4 +1,4 @@
-// run/build/toolchain.hpp: what makes code of kernel texts, whichever compiler that is; the modules in use; texts that failed.
+// run/build/toolchain.hpp: the interface to all compilers of kernel texts; the modules in use; texts that failed.
 #pragma once
 
 #include <fcntl.h>
@@ -24,7 +24,7 @@ namespace sinter::engine::run {
 
 using clock = std::chrono::steady_clock;
 
-/// What it took to get a kernel's code.
+/// The source of a kernel's code, and the time it took.
 struct origin {
   const char* tier = "memory";  ///< "memory", "disk", "bundle" or "compiled"
   double milliseconds = 0;
@@ -37,9 +37,9 @@ class compile_error : public system_error {
   compile_error(const std::string& message, outcome how, std::string source_path, std::string cause)
       : system_error(message), how_(how), source_path_(std::move(source_path)), cause_(std::move(cause)) {}
   outcome how() const noexcept { return how_; }
-  /// Where the kernel's text was saved; empty when no compiler was run.
+  /// The path of the saved kernel text; empty if no compiler was run.
   const std::string& source_path() const noexcept { return source_path_; }
-  /// What is wrong with the compiler, whichever kernel it was given.
+  /// The compiler's problem, independent of the kernel.
   const std::string& cause() const noexcept { return cause_; }
 
  private:
@@ -47,29 +47,30 @@ class compile_error : public system_error {
   std::string source_path_, cause_;
 };
 
-/// What makes an image of a kernel's text and loads it. Images are kept on disk and loaded modules in memory for all.
+/// Makes an image of a kernel's text, and loads it. Images are kept on disk, and loaded modules in memory, for all users.
 class toolchain {
  public:
   virtual ~toolchain() = default;
-  /// Everything that decides the image's bytes, as text.
+  /// All facts that decide the image's bytes, as text.
   virtual std::string key(std::string_view source) const = 0;
-  /// The lines of a portable key (bundle.hpp) between its first and the text: the target, then flags.
+  /// The lines of a portable key (bundle.hpp) between its first line and the text: the target, then flags.
   virtual std::string portable() const = 0;
   /// Loaded modules are shared among equal keys of one domain only.
   virtual std::string domain() const = 0;
-  /// Throws compile_error when `compile` would be waited for in vain.
+  /// Throws compile_error if waiting for `compile` would be in vain.
   virtual void check() const {}
-  /// The image of a kernel's text, its entries named as in unit.hpp. Throws compile_error.
+  /// The image of a kernel's text, with entries named as in unit.hpp. Throws compile_error.
   virtual std::string compile(const std::string& source) const = 0;
-  /// The image of a text as it is; empty when there is none, whatever the reason.
+  /// The image of an unchanged text; empty on any failure.
   virtual std::string try_compile(const std::string& text) const = 0;
-  /// Throws system_error when the image is not one.
+  /// Loads an image. Throws system_error if it is invalid.
   virtual std::shared_ptr<const void> load(std::string_view image) const = 0;
 };
 
 namespace detail {
 
-/// The modules in use in this process, by key, whose text is kept once. `building` is held by the thread that builds the kernel.
+/// The modules in use in this process, by key; each key's text is kept once. `building` is held by the thread that builds the
+/// kernel.
 struct live_entry {
   live_entry(std::string domain_of_key, std::string_view key_text) : domain(std::move(domain_of_key)), key(key_text) {}
   const std::string domain;
@@ -77,23 +78,23 @@ struct live_entry {
   std::mutex building;
   std::mutex mutex;
   std::weak_ptr<const void> code;
-  std::string portable_head;  ///< of its key in bundles, once it is loaded: what stands before the source
-  std::string folder;         ///< the cache folder that has its image; empty where none has
-  std::string_view image;     ///< if none has, in a bundle or in `kept`
+  std::string portable_head;  ///< the part of its key in bundles before the source, once it is loaded
+  std::string folder;         ///< the cache folder that has its image; empty if none has
+  std::string_view image;     ///< else the image, in a bundle or in `kept`
   std::shared_ptr<const std::string> kept;
 
   std::shared_ptr<const void> get() {
     const std::lock_guard guard(mutex);
     return code.lock();
   }
-  /// Keeps the first module published; returns the one that everybody uses.
+  /// Keeps the first published module, and returns the module for all users.
   std::shared_ptr<const void> publish(std::shared_ptr<const void> loaded) {
     const std::lock_guard guard(mutex);
     if (auto earlier = code.lock()) return earlier;
     code = loaded;
     return loaded;
   }
-  /// Where its image is to be had, for bundles.
+  /// Records the place of the image, for bundles.
   void note(const std::string& head, const std::string& in_folder, std::string_view in_memory = {},
             std::shared_ptr<const std::string> owner = nullptr) {
     const std::lock_guard guard(mutex);
@@ -102,7 +103,7 @@ struct live_entry {
     image = in_memory;
     kept = std::move(owner);
   }
-  /// The key in bundles, with a head as of `portable_head`.
+  /// The key in bundles, with a head such as `portable_head`.
   std::string portable(const std::string& head) const {
     const std::string whole = key.str();
     return head + whole.substr(whole.find("\nsource\n"));
@@ -120,13 +121,13 @@ class live_table {
     return fresh;
   }
 
-  /// Null where nobody has asked for it.
+  /// Null if the kernel was never requested.
   std::shared_ptr<live_entry> find(const std::string& domain, std::string_view key) {
     const std::lock_guard guard(mutex_);
     return find_locked(domain, key);
   }
 
-  /// Those of the modules in use.
+  /// The entries of the modules in use.
   series<std::shared_ptr<live_entry>> all() {
     series<std::shared_ptr<live_entry>> out;
     const std::lock_guard guard(mutex_);
@@ -157,8 +158,8 @@ SINTER_API live_table& live_modules() {
   return *instance;
 }
 
-/// Saves a kernel that did not compile, with `log` beside it when there is one, and returns the path; the same text keeps
-/// its path.
+/// Saves a kernel that did not compile, with `log` beside it if there is one, and returns the path; the same text keeps its
+/// path.
 SINTER_API std::string save_source(const std::string& source, const std::string& suffix, const std::string& log = "") {
   static std::mutex mutex;
   static auto& saved = *new std::unordered_map<std::string, std::string>;  // threads may outlive statics

@@ -1,4 +1,4 @@
-// run/build/unit.hpp: kernel texts -> the text that one run of a compiler reads, where every entry has a name of its own.
+// run/build/unit.hpp: joins kernel texts into the text for one run of a compiler, in which every entry has its own name.
 #pragma once
 
 #include <algorithm>
@@ -15,13 +15,13 @@
 
 namespace sinter::engine::run {
 
-/// Where `entry` is defined in a printed text; npos in texts that others wrote.
+/// The position of `entry`'s definition in a printed text; npos in users' texts.
 inline std::size_t definition_of(std::string_view entry, std::string_view source) {
   const std::size_t at = source.find(std::string(entry).append("("));
   return at != std::string_view::npos && at > 0 && source[at - 1] == ' ' ? at : std::string_view::npos;
 }
 
-/// What follows the names of entries in the image of a printed text: images may be of several. Empty for other texts.
+/// The suffix of entry names in the image of a printed text, because images may have several texts. Empty for other texts.
 SINTER_API std::string entry_suffix(std::string_view source) {
   for (const char* entry : {kernel_entry, finish_entry})
     if (definition_of(entry, source) != std::string_view::npos)
@@ -29,7 +29,7 @@ SINTER_API std::string entry_suffix(std::string_view source) {
   return "";
 }
 
-/// The name in an image of what a text with this suffix calls `entry`.
+/// The name in an image of `entry` in a text with this suffix.
 inline std::string name_in_image(const std::string& entry, const std::string& suffix) {
   return entry == kernel_entry || entry == finish_entry ? entry + suffix : entry;
 }
@@ -46,7 +46,7 @@ SINTER_API std::string named_text(std::string_view source) {
   return out;
 }
 
-/// False when an image lacks an entry that the text defines: a compiler may say that all is well and have made nothing.
+/// False if an image lacks an entry that the text defines: a compiler may report success without output.
 SINTER_API bool has_entries(std::string_view image, std::string_view source) {
   const std::string suffix = entry_suffix(source);
   for (const std::string entry : {kernel_entry, finish_entry})
@@ -55,7 +55,7 @@ SINTER_API bool has_entries(std::string_view image, std::string_view source) {
   return true;
 }
 
-/// The macros that a text defines, by lines that begin with #define.
+/// The macros that a text defines, in lines that begin with #define.
 SINTER_API series<std::string_view> macros_of(std::string_view source) {
   constexpr std::string_view directive = "\n#define ";
   series<std::string_view> out;
@@ -67,7 +67,7 @@ SINTER_API series<std::string_view> macros_of(std::string_view source) {
   return out;
 }
 
-/// The text of a unit of several printed kernels: each in a namespace, and with its macros to itself.
+/// The text of a unit of several printed kernels, each in a namespace with its own macros.
 SINTER_API std::string unit_text(std::span<const std::string* const> sources) {
   std::string out;
   for (std::size_t i = 0; i < sources.size(); ++i) {
@@ -78,11 +78,11 @@ SINTER_API std::string unit_text(std::span<const std::string* const> sources) {
   return out;
 }
 
-/// Kernels that share a unit at most: all wait for the last, and who loads one loads all.
+/// The greatest number of kernels in a unit: all wait for the last, and loading one loads all.
 inline constexpr std::size_t most_in_unit = 8;
 
-/// Numbers of texts, by unit: as many units as are compiled side by side, or more where those would be too large. Starting
-/// a compiler takes longer than compiling a small kernel. Units are about equally long; texts that others wrote are alone.
+/// The indexes of texts, by unit: as many units as are compiled at the same time, or more if those would be too large.
+/// Starting a compiler takes longer than compiling a small kernel. Units have about equal lengths; users' texts are alone.
 SINTER_API series<series<std::size_t>> units_of(std::span<const std::string* const> sources, std::size_t side_by_side) {
   series<std::size_t> printed, length;
   series<series<std::size_t>> units, alone;

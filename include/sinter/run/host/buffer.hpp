@@ -1,4 +1,4 @@
-// run/host/buffer.hpp: memory for tensors; a caching allocator, so that page faults are not paid again at every call.
+// run/host/buffer.hpp: memory for tensors: a caching allocator, so that page faults do not recur at every call.
 #pragma once
 
 #include <sys/mman.h>
@@ -26,13 +26,13 @@ namespace detail {
 
 using sinter::detail::block;
 
-// The block's header lies in the 64 bytes before its data: one allocation a tensor.
+// The block's header is in the 64 bytes before its data: one allocation for each tensor.
 inline constexpr std::size_t header_bytes = 64;
 inline constexpr std::size_t huge_page = std::size_t{2} << 20;
 inline constexpr std::size_t largest_request = std::size_t{1} << 46;
 static_assert(sizeof(block) <= header_bytes);
 
-// Size classes, header included: multiples of 64 up to 1 KiB, then eight steps to each doubling, so at most an
+// Size classes, including the header: multiples of 64 up to 1 KiB, then eight steps for each doubling, so that at most an
 // eighth is wasted. From 2 MiB on sizes are whole huge pages.
 inline constexpr std::size_t linear_classes = 16;
 inline constexpr std::size_t class_count = linear_classes + 8 * 37;
@@ -50,12 +50,12 @@ constexpr std::size_t bytes_of(std::size_t index) {
   return size <= huge_page ? size : (size + huge_page - 1) / huge_page * huge_page;
 }
 
-// Blocks up to this class are kept by the thread that freed them, at most local_bytes a class.
+// Blocks up to this class are kept by the thread that freed them, at most local_bytes for each class.
 inline constexpr std::size_t local_classes = class_of(std::size_t{64} << 10) + 1;
 inline constexpr std::size_t local_bytes = std::size_t{256} << 10;
 inline constexpr std::size_t local_blocks = 64;
 
-// Free blocks are chained through `context`.
+// Free blocks are linked through `context`.
 inline block* next_of(const block* b) { return static_cast<block*>(b->context); }
 
 inline void return_to_system(block* b, std::size_t index) noexcept {
@@ -64,7 +64,7 @@ inline void return_to_system(block* b, std::size_t index) noexcept {
   else std::free(b);
 }
 
-/// Fresh memory from the system, or null. Large blocks start on a huge page and ask for such pages.
+/// Fresh memory from the system, or null. Large blocks start on a huge page, and request such pages.
 inline void* take_from_system(std::size_t index) noexcept {
   const std::size_t size = bytes_of(index);
   if (size < huge_page) return std::aligned_alloc(64, size);
@@ -80,7 +80,7 @@ inline void* take_from_system(std::size_t index) noexcept {
   return reinterpret_cast<void*>(aligned);
 }
 
-/// The free lists that all threads share. Never destroyed: tensors may outlive every static object.
+/// The free lists of all threads. Never destroyed: tensors may outlive all static objects.
 class pool {
  public:
   pool() {
@@ -104,7 +104,7 @@ class pool {
   void give(block* b, std::size_t index) noexcept {
     const std::size_t size = bytes_of(index);
     if (size > limit_ / 2) return return_to_system(b, index);
-    // Sizes that the program no longer uses must not keep those it does use from being cached.
+    // Sizes that are no longer used must not keep used sizes out of the cache.
     if (cached_.load(std::memory_order_relaxed) + size > limit_) trim(limit_ / 2);
     bin& to = bins_[index];
     const std::lock_guard lock(to.mutex);
@@ -113,7 +113,7 @@ class pool {
     cached_.fetch_add(size, std::memory_order_relaxed);
   }
 
-  /// Returns free blocks to the system, the largest first, until at most `keep` bytes of them remain.
+  /// Returns free blocks to the system, the largest first, until at most `keep` bytes remain.
   void trim(std::size_t keep) noexcept {
     for (std::size_t index = class_count; index-- > 0;)
       while (cached_.load(std::memory_order_relaxed) > keep) {
@@ -140,7 +140,7 @@ SINTER_API pool& shared_pool() {
   return *instance;
 }
 
-/// This thread's free lists. Trivial, so that it can still be read while the thread's objects are destroyed.
+/// This thread's free lists. Trivial, so that they stay readable while the thread's objects are destroyed.
 struct local_bins {
   enum : unsigned char { fresh, alive, dead };
   block* head[local_classes];
@@ -166,7 +166,7 @@ struct local_guard {
   }
 };
 
-/// True when this thread's lists may be used; the first call arranges for them to be emptied when the thread ends.
+/// True if this thread's lists may be used; the first call arranges to empty them at the end of the thread.
 inline bool local_usable() {
   if (local.state == local_bins::fresh) {
     static thread_local local_guard guard;
@@ -206,8 +206,8 @@ inline std::string megabytes(std::size_t bytes) {
 
 }  // namespace detail
 
-/// Memory for `bytes` bytes, 64-byte aligned and uninitialised; also for 0 bytes data() is not null. Reuses freed
-/// blocks. Thread-safe. Throws system_error with the size when the system has no more.
+/// `bytes` bytes of memory, 64-byte aligned and uninitialised; data() is not null even for 0 bytes. Reuses freed blocks.
+/// Thread-safe. Throws system_error with the size if the system has no more memory.
 SINTER_API storage allocate(std::size_t bytes) {
   if (bytes > detail::largest_request)
     throw system_error("out of memory: a tensor of " + detail::megabytes(bytes) + " cannot be allocated");
@@ -227,8 +227,7 @@ SINTER_API storage allocate(std::size_t bytes) {
   return storage(b);
 }
 
-/// Shares `data`, which stays where it is; `deleter(data)` is called once, when the last handle goes. When this
-/// throws, the deleter has been called.
+/// Shares `data` in place; `deleter(data)` is called once, with the last handle. If this throws, the deleter has been called.
 template <class Deleter>
 storage adopt(void* data, std::size_t bytes, Deleter deleter) {
   struct owner : sinter::detail::block {
@@ -252,13 +251,13 @@ storage adopt(void* data, std::size_t bytes, Deleter deleter) {
   return storage(b);
 }
 
-/// Returns free memory to the system: this thread's and what all threads share.
+/// Returns free memory to the system: this thread's, and the memory shared by all threads.
 SINTER_API void trim() {
   detail::flush_local();
   detail::shared_pool().trim(0);
 }
 
-/// Bytes of free blocks that all threads share.
+/// Bytes of free blocks shared by all threads.
 SINTER_API std::size_t cached_bytes() { return detail::shared_pool().cached(); }
 
 }  // namespace sinter::engine::run

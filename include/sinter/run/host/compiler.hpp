@@ -1,4 +1,4 @@
-// run/host/compiler.hpp: finds the C++ compiler of this machine and turns kernel text into a shared object.
+// run/host/compiler.hpp: finds the C++ compiler of this machine, and compiles kernel text to a shared object.
 #pragma once
 
 #include <sys/stat.h>
@@ -26,7 +26,7 @@
 
 namespace sinter::engine::run {
 
-/// A usable compiler; `path` is empty when there is none, and `problem` says why and what to do.
+/// A usable compiler; if `path` is empty, `problem` has the reason and a remedy.
 struct host_compiler {
   std::string path;
   std::string identity;  ///< path, first line of --version, size and time of change
@@ -39,7 +39,7 @@ struct compiled {
   std::string image;  ///< the shared object's bytes, when result.how is ok
 };
 
-/// Seconds that one run of the compiler may take: $SINTER_COMPILE_TIMEOUT, or 60.
+/// The greatest time in seconds of one run of the compiler: $SINTER_COMPILE_TIMEOUT, or 60.
 SINTER_API std::chrono::duration<double> compile_limit() {
   const std::string text = detail::environment("SINTER_COMPILE_TIMEOUT");
   if (text.empty()) return std::chrono::seconds(60);
@@ -51,7 +51,7 @@ SINTER_API std::chrono::duration<double> compile_limit() {
   return std::chrono::seconds(60);
 }
 
-/// True when glibc's vector math library is there in full (since 2.35, x86-64); kernels then see SINTER_LIBMVEC.
+/// True if glibc's vector math library is complete (since 2.35, x86-64); kernels then see SINTER_LIBMVEC.
 SINTER_API bool has_libmvec() {
 #if defined(__GLIBC__) && defined(__x86_64__)
   static const bool found = [] {
@@ -74,7 +74,7 @@ inline bool is_program(const std::string& path) {
   return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && ::access(path.c_str(), X_OK) == 0;
 }
 
-/// The path of a program: as given when it has a slash, else looked up in PATH; empty when there is none.
+/// The path of a program: unchanged if it has a slash, else found in PATH; empty if there is none.
 SINTER_API std::string find_program(const std::string& name) {
   if (name.find('/') != std::string::npos) return is_program(name) ? name : "";
   const std::string folders = environment("PATH");
@@ -88,13 +88,13 @@ SINTER_API std::string find_program(const std::string& name) {
   return "";
 }
 
-/// Asks the program at `path` for its version.
+/// Queries the version of the program at `path`.
 SINTER_API host_compiler probe(const std::string& path, const std::string& stamp) {
   const scratch_folder scratch;
   const auto limit = std::min(compile_limit(), std::chrono::duration<double>(10));
   const process_result r = run_process({path, "--version"}, scratch.path(), limit);
   const std::string line = r.log.substr(0, r.log.find('\n'));
-  // What it printed is in a file.
+  // Its output is in a file.
   if (const std::string why = r.how == outcome::ok && line.empty() ? why_no_files(scratch.path(), "", 0) : "";
       !why.empty())
     throw system_error(why);
@@ -118,8 +118,8 @@ inline series<std::string> candidates(const std::string& chosen) {
 
 }  // namespace detail
 
-/// The host compiler. Looked for again when $SINTER_CXX, $PATH or the compiler's file changes. Never throws for a
-/// missing one: `problem` tells.
+/// The host compiler. It is searched again when $SINTER_CXX, $PATH or the compiler's file changes. Never throws for a missing
+/// one: `problem` has the reason.
 SINTER_API std::shared_ptr<const host_compiler> find_compiler() {
   static std::mutex mutex;
   static auto& known = *new std::shared_ptr<const host_compiler>;  // threads may outlive statics
@@ -151,14 +151,14 @@ SINTER_API std::shared_ptr<const host_compiler> find_compiler() {
   return known;
 }
 
-/// How long this process has waited in vain for a compiler, of one path and version, that has not compiled anything yet.
+/// The time that this process has waited in vain for a compiler, of one path and version, that has not yet compiled anything.
 class compiler_patience {
  public:
   static compiler_patience& get() {
     static auto& all = *new compiler_patience;  // threads may outlive statics
     return all;
   }
-  /// Zero when it was not waited for in vain, or works.
+  /// Zero if the compiler works, or was never waited for in vain.
   std::chrono::duration<double> spent(const host_compiler& on) {
     const std::lock_guard guard(mutex_);
     const auto at = spent_.find(on.identity);
@@ -179,8 +179,8 @@ class compiler_patience {
 };
 
 namespace detail {
-/// Flags of g++ and clang++ under which arithmetic is another one than docs/semantics.md describes. Linking with some of them
-/// flushes the whole process's subnormal numbers.
+/// Flags of g++ and clang++ that change arithmetic from docs/semantics.md. Linking with some of them flushes subnormal
+/// numbers in the whole process.
 inline bool changes_values(std::string_view flag) {
   for (const std::string_view whole :
        {"-Ofast", "-ffast-math", "-funsafe-math-optimizations", "-fassociative-math", "-freciprocal-math",
@@ -191,8 +191,8 @@ inline bool changes_values(std::string_view flag) {
 }
 }  // namespace detail
 
-/// The arguments that decide what a kernel's text becomes; part of its cache key. Flags of SINTER_CXXFLAGS that would change values
-/// are left out, with a warning.
+/// The arguments that decide the code of a kernel's text; part of its cache key. Flags of SINTER_CXXFLAGS that would change
+/// values are dropped, with a warning.
 SINTER_API series<std::string> compile_flags(const host_compiler& with) {
   series<std::string> flags = {
     "-std=c++20",
@@ -211,7 +211,7 @@ SINTER_API series<std::string> compile_flags(const host_compiler& with) {
     "-ffp-contract=off",
     "-fwrapv",
     "-fno-strict-aliasing",
-    // A program may hold the C++ library in itself, where kernels find nothing of it.
+    // A program may contain the C++ library statically, where kernels cannot find it.
     "-fno-exceptions",
     "-w",
     "-Wno-psabi"
@@ -235,13 +235,13 @@ inline series<std::string> libraries(const host_compiler& with) {
   series<std::string> out;
   if (has_libmvec()) out.push_back("-lmvec");
   out.push_back("-lm");
-  // The C library is in every process; linking it takes the linker longer than all the rest.
+  // The C library is in every process; linking it takes longer than everything else.
   if (!with.is_clang) out.insert(out.end(), {"-lgomp", "-lgcc"});
   return out;
 }
 
-/// Whether an image is that of a shared object, to its end: a loader would read past the end of one that is cut short. Offsets
-/// are those of ELF-64's headers; other classes are taken by their first bytes.
+/// Whether an image is a complete shared object: a loader would read past the end of a truncated one. Offsets are those of
+/// ELF-64 headers; other classes are recognised only by their first bytes.
 SINTER_API bool is_shared_object(std::string_view image) {
   if (image.size() < 64 || image.substr(0, 4) != "\177ELF") return false;
   if (image[4] != 2) return true;
@@ -266,8 +266,8 @@ SINTER_API bool is_shared_object(std::string_view image) {
 
 }  // namespace detail
 
-/// Compiles self-contained C++ text to a shared object. Throws system_error when there is no room for temporary files;
-/// what the compiler did is in the result.
+/// Compiles self-contained C++ text to a shared object. Throws system_error if there is no room for temporary files; the
+/// compiler's outcome is in the result.
 SINTER_API compiled compile(const host_compiler& with, const std::string& source) {
   compiled out;
   if (with.path.empty()) {

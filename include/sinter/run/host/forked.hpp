@@ -1,4 +1,4 @@
-// run/host/forked.hpp: a forked child computes on one thread where its parent has several.
+// run/host/forked.hpp: makes a forked child compute on one thread if its parent has several.
 #pragma once
 
 #if defined(_OPENMP) && !defined(__clang__)
@@ -8,7 +8,7 @@
 
 namespace sinter::engine::run {
 
-/// GCC's OpenMP would wait in the child for threads that only the parent has; LLVM's starts its own.
+/// GCC's OpenMP would wait in the child for threads that only the parent has; LLVM's starts its own threads.
 class fork_watch {
  public:
   fork_watch() { ::pthread_atfork(before, nullptr, in_child); }
@@ -17,7 +17,7 @@ class fork_watch {
   inline static thread_local bool has_threads_ = false;
 
   static void before() {
-    struct stat tasks {};  // a folder has two links and one for each folder in it
+    struct stat tasks {};  // a folder has two links, and one for each subfolder
     has_threads_ = ::stat("/proc/self/task", &tasks) != 0 || tasks.st_nlink > 3;
   }
   static void in_child() {

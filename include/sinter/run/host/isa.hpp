@@ -16,13 +16,12 @@ namespace sinter::engine::run {
 namespace detail {
 
 #if defined(__x86_64__) || defined(__i386__)
-/// Words of CPUID, of each the bits of its mask. Models and features of the machine that are no instructions are left
-/// out when `instructions` is set.
+/// CPUID words, each masked. With `instructions`, models and features that are not instructions are omitted.
 SINTER_API std::string cpuid_text(bool instructions) {
   constexpr unsigned all = ~0u;
   struct leaf {
     unsigned number, sub;
-    unsigned masks[4];  ///< of eax to edx as -march=native sees the processor, for tuning too
+    unsigned masks[4];  ///< of eax to edx as -march=native sees the processor, including tuning
     unsigned narrow[4];
   };
   // ebx of leaf 1 numbers the core.
@@ -60,18 +59,18 @@ inline std::string cpuid_text(bool) { return "unknown"; }
 
 /// The processor as `-march=native` sees it.
 SINTER_API const std::string& instruction_set() {
-  // Threads in the background may read it while the process ends.
+  // Background threads may read it while the process ends.
   static const std::string& found = *new std::string(detail::cpuid_text(false));
   return found;
 }
 
-/// The instructions that kernels may use: equal on machines that can run each other's.
+/// The instructions that kernels may use: equal on machines that can run each other's kernels.
 SINTER_API const std::string& instructions() {
   static const std::string& found = *new std::string(detail::cpuid_text(true));
   return found;
 }
 
-/// What bundles call this machine's processor.
+/// The name of this machine's processor in bundles.
 inline std::string host_target() { return "cpu " + instructions(); }
 
 }  // namespace sinter::engine::run

@@ -1,4 +1,4 @@
-// run/host/lapack.hpp: LAPACK, opened on first use where there is one.
+// run/host/lapack.hpp: LAPACK, opened on first use if installed.
 #pragma once
 
 #include <dlfcn.h>
@@ -12,7 +12,7 @@
 
 namespace sinter::engine::run {
 
-/// LAPACK as its reference documents it, of one element type; matrices are in column-major order. Null where there is none.
+/// LAPACK by its reference documentation, for one element type; matrices are in column-major order. Null if missing.
 template <class T>
 struct lapack_table {
   void (*potrf)(const char* half, const int* n, T* a, const int* ld, int* info) = nullptr;
@@ -26,12 +26,12 @@ struct lapack_table {
                 const int* ldvt, T* work, const int* room, int* integers, int* info) = nullptr;
 };
 
-/// Both types, and whether the library is a tuned one: the reference's own is slower than blocks of ours.
+/// Both types, and whether the library is tuned: the reference implementation is slower than sinter's blocks.
 struct lapack {
   lapack_table<float> single;
   lapack_table<double> twofold;
   bool found = false, tuned = false;
-  std::string problem;  ///< why the library that was asked for is not used
+  std::string problem;  ///< why the requested library is not used
 
   template <class T>
   const lapack_table<T>& of() const {
@@ -58,10 +58,10 @@ bool take_lapack(void* from, const char* letter, lapack_table<T>& out) {
   return whole;
 }
 
-/// Whether OpenBLAS' description of itself says that integers have 64 bits, under the names of those of 32.
+/// Whether OpenBLAS describes itself as having 64-bit integers under the names of 32-bit functions.
 inline bool has_long_integers(std::string_view config) { return config.find("USE64BITINT") != std::string_view::npos; }
 
-/// Takes LAPACK from a file; else tells why not.
+/// Takes LAPACK from a file; otherwise returns the reason.
 SINTER_API std::string read_lapack(const char* name, lapack& out) {
   void* const handle = ::dlopen(name, RTLD_LAZY | RTLD_LOCAL);
   if (handle == nullptr) {
@@ -81,7 +81,7 @@ SINTER_API std::string read_lapack(const char* name, lapack& out) {
   return problem;
 }
 
-/// The one that is chosen, or the first of the system's that can be used.
+/// The chosen library, or the first usable one of the system.
 SINTER_API lapack open_lapack(const std::string& chosen) {
   lapack out;
   if (chosen == "none") return out;
@@ -97,7 +97,8 @@ SINTER_API lapack open_lapack(const std::string& chosen) {
 
 }  // namespace detail
 
-/// LAPACK: $SINTER_LIBLAPACK, OpenBLAS, or the system's; "none" keeps it from being looked for. Says why the first is not used.
+/// LAPACK: $SINTER_LIBLAPACK, OpenBLAS, or the system's; "none" prevents the search. `problem` has the reason if the
+/// requested one is not used.
 SINTER_API const lapack& lapack_library() {
   static const lapack found = detail::open_lapack(detail::environment("SINTER_LIBLAPACK"));
   return found;

@@ -1,4 +1,4 @@
-// run/host/module.hpp: a loaded shared object; unloaded when its last user goes.
+// run/host/module.hpp: a loaded shared object; unloaded after its last user.
 #pragma once
 
 #include <dlfcn.h>
@@ -33,10 +33,10 @@ class module {
   module& operator=(const module&) = delete;
   ~module() { ::dlclose(handle_); }
 
-  /// Address of a symbol, or null.
+  /// The address of a symbol, or null.
   void* find(const char* name) const { return ::dlsym(handle_, name); }
 
-  /// Address of a symbol as a pointer to `Function`. Throws system_error when there is none.
+  /// The address of a symbol as a pointer to `Function`. Throws system_error if it is missing.
   template <class Function>
   Function* symbol(const std::string& name) const {
     void* const address = find(name.c_str());
@@ -50,9 +50,9 @@ class module {
 
 namespace detail {
 
-/// "/proc/self/fd/N" spelled as no library in this process is: the loader takes an equal name for an equal library. The
-/// file's number in its file system tells it from those loaded by another engine in the process, in a plug-in say. Empty
-/// when there is no number.
+/// "/proc/self/fd/N" in a spelling that is unique in this process, because the loader identifies libraries by name. The
+/// file's inode number distinguishes it from libraries loaded by another engine in the process, such as in a plug-in. Empty
+/// without a number.
 SINTER_API std::string unique_fd_path(int fd) {
   struct stat info {};
   if (::fstat(fd, &info) != 0) return "";
@@ -61,7 +61,7 @@ SINTER_API std::string unique_fd_path(int fd) {
   return path + std::to_string(fd);
 }
 
-/// A kernel may be unloaded, but not the OpenMP runtime that came with it: its threads live on.
+/// A kernel may be unloaded, but not the OpenMP runtime loaded with it, whose threads continue.
 SINTER_API void pin_openmp() {
   static std::atomic<bool> pinned{false};
   if (pinned.load(std::memory_order_relaxed)) return;
@@ -95,8 +95,8 @@ inline void* load_temporary_file(std::string_view image, std::string& why) {
 
 }  // namespace detail
 
-/// Loads the bytes of a shared object, through an anonymous file or, where that is forbidden, a private temporary one.
-/// Throws system_error with the loader's words.
+/// Loads the bytes of a shared object, through an anonymous file or, if that is forbidden, a private temporary file. Throws
+/// system_error with the loader's message.
 SINTER_API std::shared_ptr<const module> load(std::string_view image) {
   void* handle = detail::load_memory_file(image);
   std::string why;

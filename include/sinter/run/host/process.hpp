@@ -29,14 +29,14 @@ enum class outcome : unsigned char { ok, missing, failed, killed, timed_out, pro
 struct process_result {
   outcome how = outcome::ok;
   int code = 0;     ///< exit status, signal number (0: unknown), or errno when the program could not be started
-  std::string log;  ///< the first MiB of what it wrote to stdout and stderr
+  std::string log;  ///< the first MiB of its stdout and stderr
 };
 
 namespace detail {
 
 using clock = std::chrono::steady_clock;
 
-/// Waits until the child has ended or the deadline has passed; true when it has ended.
+/// Waits until the child ends or the deadline passes; true if it has ended.
 inline bool wait_until(pid_t child, clock::time_point deadline, int& status, bool& reaped) {
 #if defined(SYS_pidfd_open)
   const file_handle handle(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
@@ -59,7 +59,7 @@ inline bool wait_until(pid_t child, clock::time_point deadline, int& status, boo
   }
 }
 
-/// The attributes and redirections of a child: a process group of its own, default signals, no input, output to a file.
+/// The attributes and redirections of a child: its own process group, default signals, no input, output to a file.
 class spawn_setup {
  public:
   explicit spawn_setup(const std::string& log_path) {
@@ -90,9 +90,9 @@ class spawn_setup {
   posix_spawn_file_actions_t actions_;
 };
 
-/// Throws system_error where the program could not write into `folder`; that is not its fault.
+/// Throws system_error if the program could not write into `folder`, which is not the program's fault.
 SINTER_API process_result check_files(const std::string& folder, process_result r) {
-  // LLVM's programs abort where they cannot write.
+  // LLVM's programs abort if they cannot write.
   const bool by_itself = r.how == outcome::killed && (r.code == SIGXFSZ || r.code == SIGABRT);
   const bool may = r.how == outcome::failed || r.how == outcome::missing || by_itself;
   const std::string why = may ? why_no_files(folder, r.log, r.how == outcome::killed ? r.code : 0) : "";
@@ -102,8 +102,8 @@ SINTER_API process_result check_files(const std::string& folder, process_result 
 
 }  // namespace detail
 
-/// Runs argv[0], a path, with these arguments; stdout and stderr go to `folder`/log, and temporary files into `folder`.
-/// Past `limit` the program and its children are killed. Throws system_error when it fails where there is no room to write.
+/// Runs argv[0], a path, with these arguments; stdout and stderr go to `folder`/log, temporary files into `folder`. After
+/// `limit` the program and its children are killed. Throws system_error if it fails for lack of room.
 SINTER_API process_result run_process(const series<std::string>& argv, const std::string& folder,
                                       std::chrono::duration<double> limit) {
   series<char*> arguments, variables;

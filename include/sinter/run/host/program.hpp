@@ -1,4 +1,4 @@
-// run/host/program.hpp: loaded kernels and where their operands live -> one call; knows no graph.
+// run/host/program.hpp: runs loaded kernels on their operands in one call; independent of graphs.
 #pragma once
 
 #if defined(_OPENMP)
@@ -20,7 +20,7 @@
 
 namespace sinter::engine::run {
 
-/// So many threads at most run a kernel's tasks: those that there are now, or one a core, should there be more later.
+/// The greatest number of threads that run a kernel's tasks: the present number, or one for each core if more may come later.
 inline std::int64_t most_threads() {
   std::int64_t n = std::max(1u, std::thread::hardware_concurrency());
 #if defined(_OPENMP)
@@ -29,29 +29,29 @@ inline std::int64_t most_threads() {
   return n;
 }
 
-/// A step that is more than a kernel: a branch, a loop, a function of the user.
+/// A step other than a kernel: a branch, a loop, a user's function.
 class routine {
  public:
   routine() = default;
   routine(const routine&) = delete;
   routine& operator=(const routine&) = delete;
   virtual ~routine() = default;
-  /// `buffers` are its operands, then its results, null for one that nothing reads; it may use scratch_bytes() at `scratch`.
+  /// `buffers` are its operands, then its results, null for unread ones; it may use scratch_bytes() at `scratch`.
   virtual void run(void* const* buffers, char* scratch, const long* sizes) const = 0;
   virtual std::int64_t scratch_bytes() const { return 0; }
 };
 
-/// A kernel, called for each of its members one after another: operands are indices into a table of addresses: operands given by the
-/// caller, then intermediates at fixed offsets of one scratch block.
+/// A kernel, called for each of its members in turn. Operands are indexes into a table of addresses: the caller's operands,
+/// then intermediates at fixed offsets of one scratch block.
 struct step {
   std::shared_ptr<const module> code;
   kernel_function* entry = nullptr;
   std::shared_ptr<const routine> call;  ///< instead of a kernel
   std::size_t members = 1;
-  series<int> operands;             ///< of each member; of a routine: -1 for a result that nothing reads
-  series<long> numbers;             ///< of each member, in place of the call's sizes; none: these
+  series<int> operands;             ///< of each member; in a routine: -1 for an unread result
+  series<long> numbers;             ///< of each member, in place of the call's sizes; empty: the sizes
   std::int64_t scratch = 0;         ///< offset of the kernel's own scratch
-  long threads = 0, of_thread = 0;  ///< not 0: as many have a part of it, of so many bytes; it begins with both
+  long threads = 0, of_thread = 0;  ///< not 0: the number of threads' parts, and their bytes; it begins with both
   bool parallel = false;            ///< the kernel may run on several threads
   std::string label;                ///< the ops in it
 };
@@ -62,7 +62,7 @@ struct sequence {
   std::int64_t scratch_bytes = 0;
 };
 
-/// Calls the kernels in order, with scratch_bytes at `base`. `given` are the addresses of inputs and results.
+/// Calls the kernels in order, with scratch_bytes at `base`. `given` has the addresses of inputs and results.
 inline void execute_in(const sequence& s, std::span<void* const> given, char* base, const long* sizes) {
   auto address = [&](int operand) -> void* {
     if (operand < 0) return nullptr;
@@ -98,7 +98,7 @@ inline void execute_in(const sequence& s, std::span<void* const> given, char* ba
   }
 }
 
-/// The same, with scratch memory of its own.
+/// The same, with its own scratch memory.
 inline void execute(const sequence& s, std::span<void* const> given, const long* sizes) {
   const storage scratch = s.scratch_bytes > 0 ? allocate(static_cast<std::size_t>(s.scratch_bytes)) : storage{};
   execute_in(s, given, static_cast<char*>(scratch.data()), sizes);

@@ -1,4 +1,4 @@
-// run/host/team.hpp: fewer threads for kernels while other processes hold the cores that some would run on.
+// run/host/team.hpp: uses fewer threads for kernels while other processes hold cores that some of them need.
 #pragma once
 
 #if defined(_OPENMP)
@@ -16,16 +16,17 @@
 
 namespace sinter::engine::run {
 
-/// How many threads run kernels. A region ends with its last thread, so a thread that waits for a core costs more than it computes: the team
-/// leaves out, for a pause, each thread that waited for more than a quarter of the kernels' time. The pause grows while threads wait. All
-/// times are nanoseconds.
+/// The number of threads that run kernels. A region ends with its last thread, so a thread that waits for a core costs more
+/// than it computes. The team omits, for a pause, each thread that waited for more than a quarter of the kernels' time. The
+/// pause grows while threads wait. All times are nanoseconds.
 class team_size {
  public:
   static constexpr std::int64_t interval = 2'000'000, first_pause = 100'000'000, longest_pause = 2'000'000'000;
-  static constexpr int most = 64;  ///< threads that are looked at
+  static constexpr int most = 64;  ///< threads that are observed
   using waits = std::array<std::int64_t, most>;
 
-  /// For a kernel that begins `now`, of so many threads; `read` writes how long each has waited for a core since it began.
+  /// For a kernel that begins `now` on `threads` threads; `read` gets the time that each thread has waited for a core since
+  /// its start.
   template <class Read>
   int at(std::int64_t now, int threads, Read&& read) {
     if (threads == threads_ && now < pause_end_) return size_;
@@ -44,7 +45,7 @@ class team_size {
     if (late > 0) leave_out(late, now);
     return size_;
   }
-  /// A kernel ran for so long.
+  /// Records the time of a kernel.
   void ran(std::int64_t time) { in_kernels_ += time; }
 
  private:
@@ -61,16 +62,16 @@ class team_size {
   waits waited_{};
 };
 
-/// How long the calling thread was ready to run and had no core; 0 where the system does not tell.
+/// The time that the calling thread was ready to run without a core; 0 if the system does not report it.
 inline std::int64_t waited_for_core() {
   const detail::file_handle file(::open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC));
-  char text[64] = {};  // the time that it ran, the time that it waited, how often it ran
+  char text[64] = {};  // the time that it ran, the time that it waited, the number of runs
   if (!file || ::read(file.get(), text, sizeof text - 1) <= 0) return 0;
   const char* const second = std::strchr(text, ' ');
   return second ? std::strtoll(second, nullptr, 10) : 0;
 }
 
-/// While it lives, a kernel that the calling thread calls runs on as many threads as have cores.
+/// While it lives, kernels that the calling thread calls run on as many threads as have cores.
 class fitting_team {
  public:
 #if defined(_OPENMP)

@@ -1,4 +1,4 @@
-// plan/lowering/ops/arg_reduce.hpp: as reduce; the index along the reduced dimension is an instruction's position.
+// plan/lowering/ops/arg_reduce.hpp: like reduce; the index along the reduced dimension is an instruction's position.
 #pragma once
 
 #include "reduce.hpp"

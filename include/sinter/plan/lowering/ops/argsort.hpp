@@ -1,4 +1,4 @@
-// plan/lowering/ops/argsort.hpp: an instruction that ranks what lies along an axis; the kernel iterates over the operand.
+// plan/lowering/ops/argsort.hpp: an instruction that ranks elements along an axis; the kernel iterates over the operand.
 #pragma once
 
 #include "op.hpp"

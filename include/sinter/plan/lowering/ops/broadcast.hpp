@@ -1,4 +1,4 @@
-// plan/lowering/ops/broadcast.hpp: coordinates that stay where the operand has one element.
+// plan/lowering/ops/broadcast.hpp: constant coordinates along axes where the operand has one element.
 #pragma once
 
 #include "op.hpp"

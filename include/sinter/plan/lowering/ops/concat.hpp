@@ -1,4 +1,5 @@
-// plan/lowering/ops/concat.hpp: a read of the operand whose range a position is in; in memory, stores into regions of one buffer.
+// plan/lowering/ops/concat.hpp: a read of the operand whose range contains a position; in memory, stores into regions of one
+// buffer.
 #pragma once
 
 #include "op.hpp"
@@ -35,7 +36,7 @@ struct concat_op : inlined<concat_op> {
   }
 
  private:
-  /// The operand that has the position, of those from k on.
+  /// Reads the operand that contains the position, among those from k on.
   static int from(lowering& l, node_id id, std::size_t k, series<coordinates>& below) {
     const ir::node& v = l.graph()[id];
     const auto axis = static_cast<std::size_t>(v.attr.ints[0]);

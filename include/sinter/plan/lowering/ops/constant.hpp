@@ -1,4 +1,4 @@
-// plan/lowering/ops/constant.hpp: a literal in the kernel that reads it.
+// plan/lowering/ops/constant.hpp: a literal in the reading kernel.
 #pragma once
 
 #include "op.hpp"

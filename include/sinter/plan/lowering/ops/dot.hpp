@@ -15,21 +15,21 @@ struct dot_op : in_memory {
     x.insert(x.end(), y.begin(), y.end());
     return x;
   }
-  /// The axes that some of `at` from `from` to `to` run along.
+  /// The number of axes along which the coordinates `from` to `to` vary.
   static int count_axes(const coordinates& at, std::size_t from, std::size_t to) {
     int count = 0;
     for (std::size_t d = from; d < to; ++d)
       for (const auto& s : at[d].stride) count += !s.is(0);
     return count;
   }
-  /// Whether an operand walks the contracted axes as one, in this order; they follow `first` others.
+  /// Whether an operand walks the contracted axes as one axis in this order; they follow `first` other axes.
   static bool is_one_axis(const affine& at, const product& p, const series<std::size_t>& order, std::size_t first) {
     for (std::size_t j = 0; j + 1 < order.size(); ++j)
       if (!(at.stride[first + order[j]] == at.stride[first + order[j + 1]] * p.k[order[j + 1]])) return false;
     return true;
   }
-  /// Puts the contracted axes into the order in which both operands walk them as one, where there is one: a convolution whose
-  /// window is the whole image contracts channels last, which both have first.
+  /// Reorders the contracted axes so that both operands walk them as one, if possible. A convolution whose window is the
+  /// whole image contracts channels last, while both operands have them first.
   static void order_terms(product& p, std::size_t first) {
     series<std::size_t> order(p.k.size());
     for (std::size_t j = 0; j < order.size(); ++j) order[j] = j;

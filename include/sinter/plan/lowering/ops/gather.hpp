@@ -1,4 +1,4 @@
-// plan/lowering/ops/gather.hpp: a read at an index that another value tells.
+// plan/lowering/ops/gather.hpp: a read at an index given by another value.
 #pragma once
 
 #include "op.hpp"

@@ -1,11 +1,11 @@
-// plan/lowering/ops/op.hpp: what the lowerings of several structural ops have in common.
+// plan/lowering/ops/op.hpp: base classes for the lowerings of structural ops.
 #pragma once
 
 #include "../lowering.hpp"
 
 namespace sinter::engine::plan::ops {
 
-/// The root that computes `value` whole, for the node `target`.
+/// The root that computes the whole of `value` for the node `target`.
 inline root whole(const ir::graph& g, node_id value, node_id target) {
   root r;
   r.value = value;
@@ -14,7 +14,7 @@ inline root whole(const ir::graph& g, node_id value, node_id target) {
   return r;
 }
 
-/// Computed where it is read, unless it is stored for another reason. Gives all but value().
+/// An op that is computed where it is read, unless it is stored for another reason. Provides all except value().
 template <class Op>
 struct inlined {
   static constexpr bool stored = false;
@@ -23,7 +23,7 @@ struct inlined {
   static int root_value(lowering& l, node_id id, const coordinates& at, coordinates&) { return Op::value(l, id, at); }
 };
 
-/// A view: read through its coordinates. Gives all but through().
+/// A view, which is read through its coordinates. Provides all except through().
 template <class Op>
 struct view : inlined<Op> {
   static int value(lowering& l, node_id id, const coordinates& at) {
@@ -31,7 +31,7 @@ struct view : inlined<Op> {
   }
 };
 
-/// In memory always; who reads it loads it.
+/// An op that is always in memory; readers load it.
 struct in_memory {
   static constexpr bool stored = true;
   static void roots(const ir::graph& g, node_id id, series<root>& out) { out.push_back(whole(g, id, id)); }

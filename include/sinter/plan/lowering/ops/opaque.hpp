@@ -1,11 +1,11 @@
-// plan/lowering/ops/opaque.hpp: what is in memory by other means than kernels: inputs, and results of steps between kernels.
+// plan/lowering/ops/opaque.hpp: nodes that get into memory without kernels: inputs, and results of steps between kernels.
 #pragma once
 
 #include "op.hpp"
 
 namespace sinter::engine::plan::ops {
 
-/// No kernel computes it.
+/// A node that no kernel computes.
 struct given : in_memory {
   static constexpr bool stored = false;
 };

@@ -6,8 +6,8 @@
 namespace sinter::engine::plan::ops {
 
 struct pad_op : inlined<pad_op> {
-  /// Whole where the operand is an argument. Else what computes it is left to store it in the middle, and two slabs a dimension
-  /// cover the rest without overlap.
+  /// The whole result if the operand is an argument. Otherwise the operand's kernel stores the middle, and two slabs for each
+  /// dimension cover the rest without overlap.
   static void roots(const ir::graph& g, node_id id, series<root>& out) {
     const ir::node& v = g[id];
     node_id behind = v.in[0];

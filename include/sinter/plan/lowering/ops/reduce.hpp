@@ -42,7 +42,7 @@ struct reduction : in_memory {
     i.axes = l.code().body[static_cast<std::size_t>(i.args[0])].axes;
     for (auto a : over) i.axes &= ~(1u << a);
     if (i.kind == kind::arg_reduce) {
-      // The position along the reduced dimension, which a collapsed or split axis no longer spells.
+      // The position along the reduced dimension; a collapsed or split axis does not give it.
       i.at.at = at[static_cast<std::size_t>(v.attr.ints[0])];
     }
     series<std::size_t> kept;

@@ -6,7 +6,7 @@
 namespace sinter::engine::plan::ops {
 
 struct reshape_op : view<reshape_op> {
-  /// Computed in the order of the operand, which is that of the result.
+  /// Computed in the operand's order, which is the result's order.
   static void roots(const ir::graph& g, node_id id, series<root>& out) {
     root r = whole(g, g[id].in[0], id);
     r.in_own_order = true;

@@ -1,4 +1,4 @@
-// plan/lowering/ops/scan.hpp: an instruction that combines what comes before along an axis.
+// plan/lowering/ops/scan.hpp: an instruction that combines preceding elements along an axis.
 #pragma once
 
 #include "op.hpp"

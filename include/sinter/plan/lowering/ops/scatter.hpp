@@ -1,11 +1,11 @@
-// plan/lowering/ops/scatter.hpp: a copy of the base, then stores at indices, each combined with what is there.
+// plan/lowering/ops/scatter.hpp: a copy of the base, then stores at indices, each combined with the stored value.
 #pragma once
 
 #include "op.hpp"
 
 namespace sinter::engine::plan::ops {
 
-/// Of scatter_add, too.
+/// Also the base of scatter_add.
 struct scatter_op : in_memory {
   static void roots(const ir::graph& g, node_id id, series<root>& out) {
     const ir::node& v = g[id];

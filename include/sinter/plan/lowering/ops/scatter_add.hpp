@@ -1,4 +1,4 @@
-// plan/lowering/ops/scatter_add.hpp: as scatter's.
+// plan/lowering/ops/scatter_add.hpp: like scatter.
 #pragma once
 
 #include "scatter.hpp"

@@ -1,4 +1,4 @@
-// plan/lowering/ops/searchsorted.hpp: an instruction that bisects rows in memory; the kernel iterates over what is looked for.
+// plan/lowering/ops/searchsorted.hpp: an instruction that bisects rows in memory; the kernel iterates over the searched values.
 #pragma once
 
 #include "op.hpp"

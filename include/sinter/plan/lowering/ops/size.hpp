@@ -1,4 +1,4 @@
-// plan/lowering/ops/size.hpp: a size, as a position that no axis moves.
+// plan/lowering/ops/size.hpp: a size, as a position that is constant along all axes.
 #pragma once
 
 #include "op.hpp"

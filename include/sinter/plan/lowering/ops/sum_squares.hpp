@@ -1,4 +1,4 @@
-// plan/lowering/ops/sum_squares.hpp: as reduce; the squares are the emitter's.
+// plan/lowering/ops/sum_squares.hpp: like reduce; the emitter computes the squares.
 #pragma once
 
 #include "reduce.hpp"

@@ -1,4 +1,4 @@
-// plan/lowering/ops/table.hpp: the lowerings by op, and what they store.
+// plan/lowering/ops/table.hpp: the lowerings by op, and the roots that they store.
 #pragma once
 
 #include "arg_reduce.hpp"
@@ -60,7 +60,7 @@ SINTER_API const op_lowering& lowering_of(ir::op code) {
   return detail::lowerings[static_cast<int>(code) - ir::pointwise_count];
 }
 
-/// Appends what has to be computed so that node `id` is in memory.
+/// Appends the roots whose computation puts node `id` into memory.
 SINTER_API void append_roots(const ir::graph& g, node_id id, series<root>& out) {
   lowering_of(g[id].code).roots(g, id, out);
 }

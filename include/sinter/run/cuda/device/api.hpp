@@ -1,9 +1,9 @@
-// run/cuda/device/api.hpp: the part of the CUDA driver's interface that sinter uses, declared by hand.
+// run/cuda/device/api.hpp: the part of the CUDA driver's interface that sinter uses, declared here.
 #pragma once
 
 #include <cstddef>
 
-/// Types and constants of the "CUDA Driver API" reference manual (13.0), under names of our own.
+/// Types and constants of the "CUDA Driver API" reference manual (13.0), under sinter's names.
 namespace sinter::engine::run::cuda::api {
 
 using result = int;                     // CUresult
@@ -79,8 +79,8 @@ struct copy_node {
   std::size_t width = 0, height = 1, depth = 1;
 };
 
-/// CUgraphNodeParams of a conditional node (CU_GRAPH_NODE_TYPE_CONDITIONAL), whose body the driver makes; the last words are
-/// those of its union's other members.
+/// CUgraphNodeParams of a conditional node (CU_GRAPH_NODE_TYPE_CONDITIONAL), whose body the driver makes; the last words
+/// belong to other members of its union.
 struct conditional_node {
   int type = 13, reserved[3] = {};
   condition handle = 0;
@@ -95,7 +95,7 @@ static_assert(sizeof(conditional_node) == 256);
 inline constexpr int conditional_if = 0, conditional_while = 1;
 inline constexpr unsigned condition_begins_anew = 1;
 
-/// CUgraphEdgeData: an edge that orders a kernel behind a whole step, or, with `early`, behind another kernel's word alone
+/// CUgraphEdgeData: an edge that orders a kernel after a whole step, or, with `early`, only after another kernel's signal
 /// (CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC, CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC).
 struct edge {
   unsigned char from_port = 0, to_port = 0, type = 0, reserved[5] = {};
@@ -191,10 +191,10 @@ struct driver_table {
 #define SINTER_ROW(member, name, parameters) api::result(*member) parameters = nullptr;
   SINTER_CUDA_DRIVER(SINTER_ROW)
 #undef SINTER_ROW
-  /// cuGraphAddDependencies_v2, of CUDA 12.3; null in older drivers.
+  /// cuGraphAddDependencies_v2 of CUDA 12.3; null in older drivers.
   api::result (*graph_add_edges)(api::graph graph, const api::node* from, const api::node* to, const api::edge* edges,
                                  std::size_t count) = nullptr;
-  /// cuGraphConditionalHandleCreate and cuGraphAddNode_v2, of CUDA 12.3; null in older drivers.
+  /// cuGraphConditionalHandleCreate and cuGraphAddNode_v2 of CUDA 12.3; null in older drivers.
   api::result (*condition_create)(api::condition* handle, api::graph root, api::context context, unsigned begins,
                                   unsigned flags) = nullptr;
   api::result (*graph_add_conditional)(api::node* node, api::graph graph, const api::node* after,

@@ -1,4 +1,4 @@
-// run/cuda/device/capture.hpp: what is asked of a stream, as a CUDA graph.
+// run/cuda/device/capture.hpp: captures requests to a stream as a CUDA graph.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace sinter::engine::run::cuda::detail {
 
-/// A stream for captures alone: nothing else is asked of it.
+/// A stream used only for captures.
 struct capture_queue {
   std::mutex mutex;
   queue where;
@@ -44,7 +44,7 @@ class graph_handle {
   api::graph graph_;
 };
 
-/// What f asks of a stream, as a graph.
+/// The requests of f to a stream, as a graph.
 template <class F>
 graph_handle captured(int device, F&& f) {
   capture_queue& c = capture_queue_of(device);

@@ -1,4 +1,4 @@
-// run/cuda/device/chunks.hpp: stretches of a GPU's memory, and lists of the free ones by size.
+// run/cuda/device/chunks.hpp: ranges of a GPU's memory, and lists of the free ones by size.
 #pragma once
 
 #include <array>
@@ -13,18 +13,18 @@ namespace sinter::engine::run::cuda::detail {
 inline constexpr std::size_t memory_unit = 512;
 inline constexpr std::size_t largest_memory_request = std::size_t{1} << 46;
 
-/// A stretch of device memory, in use or free. Neighbours lie in the same segment, which belongs to one queue.
+/// A range of device memory, in use or free. Neighbours are in the same segment, which belongs to one queue.
 struct chunk : sinter::detail::block {
   chunk *lower = nullptr, *upper = nullptr;    ///< neighbours by address
-  chunk *previous = nullptr, *next = nullptr;  ///< of its list of free chunks
+  chunk *previous = nullptr, *next = nullptr;  ///< in its list of free chunks
   std::size_t size = 0;
-  std::uint64_t users = 0;  ///< slots of other queues that may still be using it
+  std::uint64_t users = 0;  ///< slots of other queues that may still use it
   int slot = 0;             ///< of the queue in whose order it is reused
   int writer = 0;           ///< of the queue that wrote it last
   bool is_free = false, small = false;
 };
 
-// Bins of free chunks: eight to each doubling, by the size in units rounded down.
+// Bins of free chunks: eight for each doubling, by the size in units, rounded down.
 inline constexpr std::size_t bin_count = 320;
 constexpr std::size_t bin_of(std::size_t size) {
   const std::size_t units = size / memory_unit;
@@ -52,7 +52,7 @@ class free_chunks {
     if (c->next != nullptr) c->next->previous = c->previous;
     if (heads_[bin] == nullptr) filled_[bin / 64] &= ~(std::uint64_t{1} << bin % 64);
   }
-  /// The best of the first few chunks that hold `size` bytes, of the smallest bin that has one; or null.
+  /// The best of the first few chunks with at least `size` bytes, from the smallest bin that has one; or null.
   chunk* find(std::size_t size) const {
     for (std::size_t bin = bin_of(size); (bin = next_filled(bin)) < bin_count; ++bin) {
       chunk* best = nullptr;

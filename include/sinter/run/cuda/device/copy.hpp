@@ -19,7 +19,7 @@ inline constexpr std::size_t direct_bytes = std::size_t{64} << 10;
 
 inline api::address address_of(const void* p) { return reinterpret_cast<api::address>(p); }
 
-/// Two pinned buffers of a GPU, whose context is current: while one is copied by it, the other is filled or emptied.
+/// Two pinned buffers of a GPU, whose context is current: while the GPU copies one, the host fills or empties the other.
 class staging {
  public:
   void to_device(void* to, const void* from, std::size_t bytes, queue& q) {
@@ -78,7 +78,7 @@ SINTER_API staging& staging_of(int device) {
   return *expected;
 }
 
-/// Memory that the GPU reads by itself, some time after it was asked to.
+/// Whether the memory is pinned, so that the GPU reads it asynchronously.
 inline bool is_pinned(const void* p) {
   unsigned type = 0;
   return driver().pointer_attribute(&type, api::pointer_memory_type, address_of(p)) == api::success &&
@@ -103,8 +103,8 @@ inline void device_to_host(void* to, const void* from, std::size_t bytes, queue&
 
 }  // namespace detail
 
-/// Copies between two devices of which one at least is a GPU, in order with the work of this thread's current streams. A
-/// copy to the host has arrived when this returns; a copy from the host has been read. Throws system_error.
+/// Copies between two devices, at least one of them a GPU, in order with the work of this thread's current streams. On
+/// return, a copy to the host has arrived, and the source of a copy from the host has been read. Throws system_error.
 SINTER_API void copy(void* to, device to_where, const void* from, device from_where, std::size_t bytes) {
   if (bytes == 0) return;
   if (!from_where.is_cuda()) return detail::host_to_device(to, from, bytes, current_queue(to_where.index));

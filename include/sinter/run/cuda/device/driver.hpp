@@ -1,4 +1,4 @@
-// run/cuda/device/driver.hpp: the CUDA driver, started on first use; its devices, and its errors in words.
+// run/cuda/device/driver.hpp: the CUDA driver, started on first use; its devices, and texts of its errors.
 #pragma once
 
 #include <pthread.h>
@@ -30,14 +30,14 @@ struct gpu {
   std::string name;
   int capability = 0;  ///< 90 for 9.0
   int multiprocessors = 0;
-  int shared_per_block = 0;  ///< the most that a kernel may ask for, in bytes
+  int shared_per_block = 0;  ///< the greatest shared memory of a kernel, in bytes
   int l2_bytes = 0;
   std::size_t memory = 0;
 };
 
 namespace detail {
 
-/// What is known about the driver: opened at most once, and looked for again while it is missing.
+/// The state of the driver: opened at most once, and searched again while it is missing.
 struct driver_state {
   std::mutex mutex;
   std::atomic<bool> ready{false};
@@ -47,10 +47,10 @@ struct driver_state {
   int devices = 0;
   std::array<std::atomic<gpu*>, most_devices> gpus{};
   std::atomic<bool> refuses_early_edges{false};  ///< learned from the first graph with such edges
-  std::atomic<bool> refuses_conditions{false};   ///< and from the first with a conditional node
+  std::atomic<bool> refuses_conditions{false};   ///< and from the first graph with a conditional node
   std::mutex lost_mutex;
-  std::string lost;  ///< the error after which the contexts are of no use
-  // The labels of the last launches, for errors that surface later.
+  std::string lost;  ///< the error after which the contexts are unusable
+  // The labels of the last launches, for errors that are reported later.
   static constexpr unsigned remembered = 32;
   std::atomic<unsigned> launches{0};
   std::array<std::atomic<const char*>, remembered> labels{};
@@ -70,7 +70,7 @@ inline void after_fork() { driver_instance().forked.store(true, std::memory_orde
       "its parent's GPU contexts");
 }
 
-/// The error that follows from failing to start; what to do is in it.
+/// The error for a failed start, with a remedy.
 SINTER_API std::string start_problem(api::result r) {
   switch (r) {
     case api::no_device:
@@ -98,7 +98,7 @@ inline std::string coded(api::result r) {
   return out;
 }
 
-/// Opens the library and starts the driver; the problem, or "". Called with the state's mutex held.
+/// Opens the library and starts the driver; returns the problem, or "". The caller holds the state's mutex.
 SINTER_API std::string start(driver_state& state) {
   const library found = open_library({"SINTER_LIBCUDA", {"libcuda.so.1", "libcuda.so"}, {}});
   if (found.handle == nullptr)
@@ -134,7 +134,7 @@ SINTER_API std::string start(driver_state& state) {
   return "";
 }
 
-/// Starts the driver unless that is done; the problem, or "".
+/// Starts the driver unless it is running; returns the problem, or "".
 SINTER_API std::string try_start() {
   driver_state& state = driver_instance();
   if (state.ready.load(std::memory_order_acquire)) return "";
@@ -173,7 +173,7 @@ inline const char* lost_words(api::result r) {
   }
 }
 
-/// The distinct labels of the last launches, latest first; and that there were others, where there may have been.
+/// The distinct labels of the last launches, latest first, and a remark if there may have been others.
 SINTER_API std::string recent_labels() {
   const driver_state& state = driver_instance();
   const unsigned count = state.launches.load(std::memory_order_acquire);
@@ -203,8 +203,8 @@ inline bool synchronous() {
   return chosen;
 }
 
-/// Throws the system_error for `r`, the answer to doing `what` for `label`. `culprit` is the kernel that is known to be at
-/// fault where the GPU is lost. Either may be null.
+/// Throws the system_error for `r`, the result of `what` for `label`. `culprit` is the kernel known to have caused the loss
+/// of the GPU. Either may be null.
 [[noreturn]] SINTER_API void fail_result(api::result r, std::string what, const char* label = nullptr,
                                          const char* culprit = nullptr) {
   driver_state& state = driver_instance();
@@ -226,19 +226,19 @@ inline bool synchronous() {
 
 }  // namespace detail
 
-/// Throws system_error saying `what` failed, unless `r` is success.
+/// Throws system_error that `what` failed, unless `r` is success.
 inline void check(api::result r, const char* what, const char* label = nullptr) {
   if (r != api::success) [[unlikely]]
     detail::fail_result(r, what, label, label);
 }
 
-/// As check(), for a request to a stream: errors that an earlier kernel left behind say nothing about `label`.
+/// Like check(), for a request to a stream: errors of earlier kernels do not name `label`.
 inline void check_request(api::result r, const char* what, const char* label) {
   if (r != api::success) [[unlikely]]
     detail::fail_result(r, what, label);
 }
 
-/// The driver's entry points. Throws system_error when there is no usable driver, and in a child forked after the start.
+/// The driver's entry points. Throws system_error without a usable driver, and in a child forked after the start.
 inline const driver_table& driver() {
   detail::driver_state& state = detail::driver_instance();
   if (!state.ready.load(std::memory_order_acquire)) [[unlikely]]
@@ -248,7 +248,7 @@ inline const driver_table& driver() {
   return state.table;
 }
 
-/// True while the driver may be called: it was started, and in this process.
+/// True while the driver may be called: it was started in this process.
 inline bool driver_alive() {
   const detail::driver_state& state = detail::driver_instance();
   return state.ready.load(std::memory_order_acquire) && !state.forked.load(std::memory_order_relaxed);
@@ -260,11 +260,11 @@ inline int driver_version() {
   return detail::driver_instance().version;
 }
 
-/// The major version of the CUDA that the driver supports; 0 where there is no driver.
+/// The major CUDA version that the driver supports; 0 without a driver.
 SINTER_API int driver_major() { return detail::try_start().empty() ? detail::driver_instance().version / 1000 : 0; }
 
-/// As open_library(), but of several major versions one that the driver can work with, where there is one; `major` tells
-/// that of an open library. The driver is asked after the library is opened: it may be starting meanwhile.
+/// Like open_library(), but among several major versions prefers one that the driver supports; `major` returns an open
+/// library's version. The driver is queried after the library is opened, because it may be starting meanwhile.
 template <class Major>
 library open_supported(const library_names& names, Major&& major) {
   library newest = open_library(names);
@@ -277,7 +277,7 @@ library open_supported(const library_names& names, Major&& major) {
   return found.handle != nullptr ? found : newest;
 }
 
-/// Number of GPUs; 0, and why in `problem`, when there is none to use. Starts the driver; throws nothing.
+/// The number of GPUs; if 0, `problem` has the reason. Starts the driver; does not throw.
 SINTER_API int device_count(std::string& problem) {
   problem = detail::try_start();
   detail::driver_state& state = detail::driver_instance();
@@ -326,15 +326,14 @@ SINTER_API gpu* open_device(const driver_table& call, int index) {
 
 }  // namespace detail
 
-/// True after an error of a kernel: the driver refuses this process any further work.
+/// True after an error of a kernel: the driver refuses further work of this process.
 inline bool is_lost() {
   detail::driver_state& state = detail::driver_instance();
   const std::lock_guard lock(state.lost_mutex);
   return !state.lost.empty();
 }
 
-/// The GPU with this index, its context started at the first call. Throws system_error when there is none or it cannot
-/// be used.
+/// The GPU with this index, whose context starts at the first call. Throws system_error if it does not exist or cannot be used.
 SINTER_API gpu& device_at(int index) {
   const driver_table& call = driver();
   detail::driver_state& state = detail::driver_instance();
@@ -351,7 +350,7 @@ SINTER_API gpu& device_at(int index) {
   return *opened;
 }
 
-/// Makes the GPU's context this thread's, as every call of the driver wants it, until the end of the scope.
+/// Makes the GPU's context this thread's until the end of the scope, as every call of the driver requires.
 class context_scope {
  public:
   explicit context_scope(const gpu& g) : call_(driver()) {
@@ -361,7 +360,7 @@ class context_scope {
   }
   context_scope(const context_scope&) = delete;
   context_scope& operator=(const context_scope&) = delete;
-  // A thread without a context keeps this one: nobody else's is displaced.
+  // A thread without a context keeps this one, which displaces no other.
   ~context_scope() {
     if (before_ != here_ && before_ != nullptr) call_.context_set(before_);
   }
@@ -371,7 +370,7 @@ class context_scope {
   api::context before_ = nullptr, here_ = nullptr;
 };
 
-/// A text that lives as long as the process, for the label of a kernel: "softmax (at net.cpp:12)".
+/// A text for the label of a kernel, which lives as long as the process: "softmax (at net.cpp:12)".
 SINTER_API const char* label(const std::string& text) {
   static std::mutex mutex;
   static auto* const known = new sorted_map<std::string, const std::string*>;
@@ -382,7 +381,7 @@ SINTER_API const char* label(const std::string& text) {
 }
 
 namespace detail {
-/// Remembers a launch for the errors that surface later: its label, or several, a line each, the last one first.
+/// Remembers a launch for errors that are reported later: its label, or several lines of labels, the last first.
 inline void remember(const char* label) {
   driver_state& state = driver_instance();
   const unsigned at = state.launches.load(std::memory_order_relaxed);

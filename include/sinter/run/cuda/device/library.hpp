@@ -1,4 +1,4 @@
-// run/cuda/device/library.hpp: finds and opens NVIDIA's libraries; nothing is linked, nothing is opened before it is asked for.
+// run/cuda/device/library.hpp: finds and opens NVIDIA's libraries; none is linked, and none is opened before its first use.
 #pragma once
 
 #include <dirent.h>
@@ -15,14 +15,14 @@
 
 namespace sinter::engine::run::cuda {
 
-/// One of NVIDIA's libraries and how it may be called.
+/// The names of one of NVIDIA's libraries.
 struct library_names {
-  const char* override_variable;  ///< names the file to open, and no other
+  const char* override_variable;  ///< names the only file to open
   series<std::string> files;      ///< in order of preference
   series<std::string> wheels;     ///< folders of site-packages/nvidia that hold it
 };
 
-/// An opened library; `handle` is null when there is none, and `problem` says what was tried.
+/// An opened library; if `handle` is null, `problem` lists the attempts.
 struct library {
   void* handle = nullptr;
   std::string path;
@@ -33,7 +33,7 @@ namespace detail {
 
 using run::detail::environment;
 
-/// The folder's entries that begin with `prefix`, the greatest first.
+/// The folder's entries that begin with `prefix`, in descending order.
 inline series<std::string> entries(const std::string& folder, std::string_view prefix) {
   series<std::string> out;
   if (DIR* const listing = ::opendir(folder.c_str())) {
@@ -86,14 +86,14 @@ inline bool try_open(library& found, const std::string& path) {
     return true;
   }
   const char* const words = ::dlerror();
-  // Of all that failed, what failed for another reason than absence is worth telling.
+  // Among failures, those with a reason other than absence are reported.
   if (words != nullptr && std::string_view(words).find("No such file") == std::string_view::npos) found.problem = words;
   return false;
 }
 
 }  // namespace detail
 
-/// Opens the file that the override names, or the first that is found.
+/// Opens the file that the override names, or the first file found.
 SINTER_API library open_library(const library_names& names) {
   library found;
   if (const auto chosen = detail::environment(names.override_variable); !chosen.empty()) {

@@ -1,4 +1,4 @@
-// run/cuda/device/memory.hpp: memory of a GPU; a caching allocator whose blocks are reused in the order of their stream.
+// run/cuda/device/memory.hpp: memory of a GPU: a caching allocator whose blocks are reused in the order of their stream.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +23,8 @@ inline constexpr std::size_t small_segment = std::size_t{2} << 20;
 inline constexpr std::size_t middle_request = std::size_t{10} << 20;
 inline constexpr std::size_t middle_segment = std::size_t{20} << 20;
 
-/// SINTER_CUDA_NO_CACHE=1: each block is the driver's own, so that a memory checker sees its ends. SINTER_CUDA_POISON=1:
-/// each block is filled with 0xCB first.
+/// SINTER_CUDA_NO_CACHE=1: each block is the driver's own, so that a memory checker sees its bounds. SINTER_CUDA_POISON=1:
+/// each block is first filled with 0xCB.
 struct memory_switches {
   bool no_cache = flag("SINTER_CUDA_NO_CACHE"), poison = flag("SINTER_CUDA_POISON");
   static bool flag(const char* name) {
@@ -48,10 +48,10 @@ class pool {
  public:
   explicit pool(gpu& g) : gpu_(g) {}
 
-  /// Null where the GPU has no more.
+  /// Null if the GPU has no more memory.
   chunk* take(std::size_t bytes, queue& q) {
     if (bytes > largest_memory_request) return nullptr;
-    // Kernels update elements of 8 and 16 bits by the words of 4 bytes that hold them.
+    // Kernels update elements of 8 and 16 bits through the 4-byte words that contain them.
     const std::size_t unit = switches().no_cache ? 4 : memory_unit;
     const std::size_t size = std::max(unit, (bytes + unit - 1) / unit * unit);
     const std::lock_guard lock(mutex_);
@@ -161,7 +161,7 @@ class pool {
       release_free();
       r = call.memory_allocate(&at, taken);
     }
-    // A whole segment may be more than there is.
+    // A whole segment may exceed the available memory.
     if (r == api::out_of_memory && size < total) r = call.memory_allocate(&at, taken = size);
     if (r == api::out_of_memory) return nullptr;
     check(r, "allocating memory");
@@ -175,7 +175,7 @@ class pool {
     return c;
   }
 
-  /// Cuts what is more than `size` off, unless it is too little to be of use.
+  /// Splits off the part beyond `size`, unless it is too small to be useful.
   void split(chunk* c, std::size_t size) {
     const std::size_t rest = c->size - size;
     if (rest < (c->small ? memory_unit : small_request)) return;
@@ -215,7 +215,7 @@ class pool {
     retire(c);
   }
 
-  /// With the context current and the mutex held. Waits for the GPU: what is freed may be in use on its stream.
+  /// With the context current and the mutex held. Waits for the GPU, because freed memory may be in use on its stream.
   void release_free() {
     bool waited = false;
     for (auto& list : bins_)
@@ -250,18 +250,18 @@ SINTER_API pool& pool_of(int device) {
   return *expected;
 }
 
-/// Lets the chunk's own queue wait for the others that used it; then it is reused in the order of that queue.
+/// Makes the chunk's own queue wait for the other queues that used it; then it can be reused in that queue's order.
 SINTER_API void settle(chunk* c) noexcept {
   try {
     for (std::uint64_t rest = c->users; rest != 0; rest &= rest - 1)
       join(queue_at(c->where.index, c->slot), queue_at(c->where.index, std::countr_zero(rest)));
   } catch (const system_error&) {
-    // The GPU is lost: nothing runs there any more.
+    // The GPU is lost, so no work runs there.
   }
 }
 
 SINTER_API void free_chunk(sinter::detail::block* b) noexcept {
-  // In a forked child the pools are its parent's.
+  // In a forked child the pools belong to the parent.
   if (!driver_alive()) return;
   chunk* const c = static_cast<chunk*>(b);
   if (c->users != 0) settle(c);
@@ -270,7 +270,7 @@ SINTER_API void free_chunk(sinter::detail::block* b) noexcept {
 
 }  // namespace detail
 
-/// As allocate(), but empty when the GPU has no more.
+/// Like allocate(), but empty if the GPU has no more memory.
 SINTER_API storage allocate_if_room(std::size_t bytes, int device) {
   queue& q = current_queue(device);
   detail::chunk* const c = detail::pool_of(device).take(bytes, q);
@@ -283,10 +283,10 @@ SINTER_API storage allocate_if_room(std::size_t bytes, int device) {
   return out;
 }
 
-/// Memory for `bytes` bytes on a GPU, 256-byte aligned and uninitialised, for use on this thread's current stream; also
-/// for 0 bytes data() is not null. Reuses freed blocks in stream order. Thread-safe. Throws system_error with the sizes
-/// when the GPU has no more, idle scratch memory given up; it says that they were `what`, and whose: the kernel's or the
-/// call's called `label`.
+/// `bytes` bytes of memory on a GPU, 256-byte aligned and uninitialised, for use on this thread's current stream. data() is
+/// not null even for 0 bytes. Reuses freed blocks in stream order. Thread-safe. If the GPU has no more memory after idle
+/// scratch memory is released, throws system_error with the sizes. It names the purpose `what`, and the kernel or call
+/// `label`.
 SINTER_API storage allocate(std::size_t bytes, int device, const char* what = "a tensor", const char* label = nullptr) {
   storage out = allocate_if_room(bytes, device);
   if (!out && bytes <= detail::largest_memory_request && free_scratch(device)) out = allocate_if_room(bytes, device);
@@ -294,8 +294,8 @@ SINTER_API storage allocate(std::size_t bytes, int device, const char* what = "a
   return out;
 }
 
-/// To be said of each storage that work on this thread's current stream is going to read, or to write: when another
-/// stream wrote it, or, for a write, uses it, the current one waits for that; and the block is not reused before the work is done.
+/// Must be called for each storage that work on this thread's current stream will read or write. The stream then waits for
+/// another stream that wrote it, or for a write, for streams that use it. The block is not reused before the work is done.
 inline void use(const storage& s, bool writes) {
   auto* const c = static_cast<detail::chunk*>(s.get());
   if (c == nullptr || !c->where.is_cuda() || c->release != detail::free_chunk) return;
@@ -313,14 +313,14 @@ inline void use(const storage& s, bool writes) {
   if (writes) c->writer = q.slot;
 }
 
-/// What the GPU's allocator holds and has done.
+/// The statistics of the GPU's allocator.
 SINTER_API memory_statistics memory_of(int device) { return detail::pool_of(device).counts(); }
 
-/// Returns free memory to the driver; waits for the GPU when there is any.
+/// Returns free memory to the driver; waits for the GPU if there is any.
 SINTER_API void trim(int device) { detail::pool_of(device).trim(); }
 
-/// What f answers; when that is that the driver has no memory left, the cached blocks go back and f is asked again, then
-/// idle scratch memory.
+/// The result of f. If the driver has no memory left, releases cached blocks and calls f again, then releases idle scratch
+/// memory.
 template <class F>
 api::result with_room(int device, F&& f) {
   api::result r = f();

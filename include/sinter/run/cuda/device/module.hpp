@@ -1,4 +1,4 @@
-// run/cuda/device/module.hpp: a CUBIN loaded on one GPU, and its kernels; unloaded when its last user goes.
+// run/cuda/device/module.hpp: a CUBIN loaded on one GPU, and its kernels; unloaded after its last user.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@ namespace sinter::engine::run::cuda {
 
 class module {
  public:
-  /// Throws system_error when the GPU refuses the image, momentary_error when it has no memory for it or is lost.
+  /// Throws system_error if the GPU refuses the image, momentary_error if it has no memory for it or is lost.
   module(const std::string& image, int device) :gpu_(device_at(device)) {
     const context_scope here(gpu_);
     const auto r = with_room(device, [&] { return driver().module_load(&handle_, image.data()); });
@@ -28,27 +28,27 @@ class module {
   }
   module(const module&) = delete;
   module& operator=(const module&) = delete;
-  // What a lost context or the end of the process leaves undone is no error.
+  // Failures after a lost context, or at the end of the process, are ignored.
   ~module() {
     if (!driver_alive()) return;
     const driver_table& call = detail::driver_instance().table;
     api::context before = nullptr;
     if (call.context_get(&before) != api::success || call.context_set(gpu_.context) != api::success) return;
-    // A kernel of it may be running yet.
+    // One of its kernels may still be running.
     call.context_synchronize();
     call.module_unload(handle_);
     if (before != nullptr) call.context_set(before);
   }
 
-  /// The kernel of this name, allowed `shared` bytes of dynamic shared memory. Throws system_error when there is none
-  /// or the GPU has not as much.
+  /// The kernel with this name, with `shared` bytes of dynamic shared memory. Throws system_error if it is missing, or the
+  /// GPU has less shared memory.
   api::function find(const std::string& name, int shared = 0) const {
     const context_scope here(gpu_);
     api::function out = nullptr;
     const auto r = driver().module_function(&out, handle_, name.c_str());
     if (r == api::not_found) throw system_error("[cuda] a compiled kernel lacks its entry point '" + name + "'");
     check(r, "looking up a kernel");
-    // What a kernel has without asking, 48 KiB, counts its static arrays as well.
+    // The 48 KiB that need no opt-in include static arrays.
     if (shared > 0) {
       if (shared > gpu_.shared_per_block)
         throw system_error("[cuda] the kernel '" + name + "' needs " + std::to_string(shared) +

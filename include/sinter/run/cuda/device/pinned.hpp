@@ -1,4 +1,4 @@
-// run/cuda/device/pinned.hpp: copies to the host that nobody waits for yet, into memory that the GPU writes by itself.
+// run/cuda/device/pinned.hpp: asynchronous copies to the host, into pinned memory that the GPU writes directly.
 #pragma once
 
 #include <array>
@@ -14,27 +14,27 @@ namespace sinter::engine::run::cuda {
 
 namespace detail {
 
-/// Pinned memory of the host, and the point after the copy that was last asked for.
+/// Pinned memory of the host, and the point after its last requested copy.
 struct pinned_block : sinter::detail::block {
   gpu* source = nullptr;
   api::event done = nullptr;
   std::size_t size = 0;
-  pinned_block* next = nullptr;  ///< of the free ones
+  pinned_block* next = nullptr;  ///< in the list of free blocks
 };
 
 SINTER_API void free_pinned(sinter::detail::block* b) noexcept;
 
-/// Blocks for one GPU's copies, kept: to pin memory takes longer than most copies. What is asked here has the GPU's context.
+/// Blocks for one GPU's copies, which are kept because pinning takes longer than most copies. The caller has the GPU's context.
 class pinned_pool {
  public:
-  /// Null where there is no more.
+  /// Null if there is no more memory.
   pinned_block* take(std::size_t bytes, gpu& source) {
     if (bytes > run::detail::largest_request) return nullptr;
     const std::size_t size = run::detail::bytes_of(run::detail::class_of(bytes));
     const std::lock_guard lock(mutex_);
     pinned_block* p = find(size);
     if (p == nullptr) {
-      // Sizes that the program no longer uses must not stay pinned.
+      // Sizes that are no longer used must not stay pinned.
       if (kept_ + size > most_kept) release_free();
       p = make(size, source);
     }
@@ -44,7 +44,7 @@ class pinned_pool {
     return p;
   }
 
-  /// The copy may be under way: the block is not taken before it is done.
+  /// The copy may be pending: the block is not reused before it is done.
   void give(pinned_block* p) noexcept {
     const std::lock_guard lock(mutex_);
     p->next = free_;
@@ -106,7 +106,7 @@ SINTER_API pinned_pool& pinned_of(int device) {
 }
 
 SINTER_API void free_pinned(sinter::detail::block* b) noexcept {
-  // In a forked child the pools are its parent's.
+  // In a forked child the pools belong to the parent.
   if (!driver_alive()) return;
   auto* const p = static_cast<pinned_block*>(b);
   p->arrive.store(nullptr, std::memory_order_relaxed);
@@ -123,9 +123,9 @@ SINTER_API void await_copy(sinter::detail::block* b) {
 
 }  // namespace detail
 
-/// Host memory to which elements of a GPU, in memory of `from`, are copied in the order of this thread's current stream:
-/// settle() waits for them, and throws system_error for what failed. `from` may go at once. Empty where it has to be waited
-/// for: where there is no pinned memory, and for a `from` that others free.
+/// Host memory for a copy of elements of a GPU in `from`, made in the order of this thread's current stream. settle() waits
+/// for it, and throws system_error for a failure. `from` may be destroyed at once. Empty if the copy must be synchronous:
+/// without pinned memory, and for a `from` with another owner.
 SINTER_API storage copy_to_host(const storage& from, const void* data, std::size_t bytes) {
   if (bytes == 0 || from.get()->release != detail::free_chunk) return {};
   queue& q = current_queue(from.where().index);
@@ -133,14 +133,14 @@ SINTER_API storage copy_to_host(const storage& from, const void* data, std::size
   detail::pinned_block* const p = detail::pinned_of(q.where->index).take(bytes, *q.where);
   if (p == nullptr) return {};
   use(from, false);
-  // What fails leaves the block to the GPU, which may be writing it.
+  // After a failure the block stays with the GPU, which may be writing it.
   check(driver().copy_to_host(p->data, detail::address_of(data), bytes, q.handle), "copying from the GPU");
   check(driver().event_record(p->done, q.handle), "copying from the GPU");
   p->arrive.store(detail::await_copy, std::memory_order_release);
   return storage(p);
 }
 
-/// Frees the pinned memory that no tensor has.
+/// Frees the pinned memory that no tensor uses.
 SINTER_API void trim_pinned(int device) {
   const context_scope here(device_at(device));
   detail::pinned_of(device).trim();

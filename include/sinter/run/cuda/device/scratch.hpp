@@ -1,4 +1,4 @@
-// run/cuda/device/scratch.hpp: scratch memory that recorded calls keep from one to the next, and give up where a GPU has no more.
+// run/cuda/device/scratch.hpp: scratch memory that recorded calls keep between calls, and release if a GPU has no more memory.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ SINTER_API scratch_pools& known_scratch() {
 
 }  // namespace detail
 
-/// Scratch memory that all recordings of one function share; it grows to the largest need.
+/// Scratch memory shared by all recordings of one function; it grows to the largest need.
 class scratch_pool {
  public:
   scratch_pool() {
@@ -44,7 +44,7 @@ class scratch_pool {
     known.all.erase(std::find(known.all.begin(), known.all.end(), this));
   }
 
-  /// A call's claim, from before reserve() to the launch that uses the memory.
+  /// A call's claim, from before reserve() until the launch that uses the memory.
   class claim {
    public:
     explicit claim(scratch_pool& p) : pool_(p), lock_(p.mutex_) {
@@ -59,13 +59,13 @@ class scratch_pool {
     const std::lock_guard<std::mutex> lock_;
   };
 
-  /// At least `bytes` bytes for work on this thread's current stream, after what used them before; for a call that ends
-  /// with `label`. (cuda_graph.hpp)
+  /// At least `bytes` bytes for work on this thread's current stream, after earlier uses; for a call that ends with `label`.
+  /// (cuda_graph.hpp)
   const storage& reserve(std::size_t bytes, int device, const char* label);
 
-  /// Takes the memory, if it is that GPU's and no call claims it. Never waits.
+  /// Takes the memory if it belongs to that GPU and no call claims it. Never waits.
   storage take(device where) {
-    // The claim may be this thread's own: its call is what finds no memory.
+    // The claim may be this thread's own, if its call finds no memory.
     if (holder_.load(std::memory_order_relaxed) == std::this_thread::get_id()) return {};
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock || !(memory_.where() == where)) return {};
@@ -78,8 +78,8 @@ class scratch_pool {
   storage memory_;
 };
 
-/// Frees the scratch memory of recordings whose calls have been asked for; their next calls reserve other. False where
-/// there is none.
+/// Frees the scratch memory of recordings whose calls have been issued; their next calls reserve other memory. False if there
+/// is none.
 SINTER_API bool free_scratch(int index) {
   series<storage> freed;
   {

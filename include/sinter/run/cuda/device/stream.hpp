@@ -1,4 +1,4 @@
-// run/cuda/device/stream.hpp: streams and events of a GPU; each thread has a current stream per GPU.
+// run/cuda/device/stream.hpp: streams and events of a GPU; each thread has a current stream for each GPU.
 #pragma once
 
 #include <array>
@@ -15,12 +15,12 @@ namespace sinter::engine::run::cuda {
 
 inline constexpr int most_queues = 64;
 
-/// A stream of a GPU. Work asked of one queue is done in order. Never destroyed; streams that users give back are reused.
+/// A stream of a GPU. Work of one queue runs in order. Never destroyed; streams that users release are reused.
 struct queue {
   gpu* where = nullptr;
   api::stream handle = nullptr;
-  int slot = 0;                ///< its number among the GPU's; 0 is the default stream's
-  api::event joint = nullptr;  ///< recorded where another queue is to wait for this one
+  int slot = 0;                ///< its number on the GPU; 0 is the default stream's
+  api::event joint = nullptr;  ///< recorded when another queue waits for this one
 };
 
 namespace detail {
@@ -29,7 +29,7 @@ struct queue_table {
   std::mutex mutex;
   std::array<std::atomic<queue*>, most_queues> all{};
   std::atomic<int> count{0};
-  std::uint64_t unused = 0;  ///< slots given back
+  std::uint64_t unused = 0;  ///< released slots
 };
 
 SINTER_API queue_table& queues_of(int device) {
@@ -39,7 +39,7 @@ SINTER_API queue_table& queues_of(int device) {
 
 inline constinit thread_local queue* current_queues[most_devices] = {};
 
-/// A queue of the GPU: one that was given back, or a new one; slot 0 when there is none yet.
+/// A queue of the GPU: a released one, or a new one; slot 0 if there is none yet.
 SINTER_API queue& open_queue(int device, bool first) {
   gpu& g = device_at(device);
   queue_table& table = queues_of(device);
@@ -71,7 +71,7 @@ inline queue& queue_at(int device, int slot) {
 
 }  // namespace detail
 
-/// The stream that every thread begins with on a GPU; it does not wait for CUDA's own default stream.
+/// The initial stream of every thread on a GPU; it does not wait for CUDA's own default stream.
 inline queue& default_queue(int device) {
   if (device >= 0 && device < most_devices)
     if (queue* const known = detail::queues_of(device).all[0].load(std::memory_order_acquire)) return *known;
@@ -85,7 +85,7 @@ inline queue& current_queue(int device) {
   return default_queue(device);
 }
 
-/// Lets `waiter` do nothing more before `other` has done what was asked of it so far; the caller goes on at once.
+/// Holds later work of `waiter` until `other` has done its present work; the caller continues at once.
 inline void join(queue& waiter, queue& other) {
   if (&waiter == &other) return;
   const driver_table& call = driver();
@@ -97,19 +97,19 @@ inline void join(queue& waiter, queue& other) {
   check(call.stream_wait(waiter.handle, other.joint, 0), "waiting for an event");
 }
 
-/// Waits until a stream has done everything asked of it. Throws system_error for what failed there.
+/// Waits until a stream has finished all its work. Throws system_error for a failure there.
 inline void synchronize(queue& q) {
   const context_scope here(*q.where);
   check(driver().stream_synchronize(q.handle), "waiting for a stream");
 }
 
-/// Waits until the GPU has done everything asked of it, on every stream. Throws system_error for what failed there.
+/// Waits until the GPU has finished all its work, on every stream. Throws system_error for a failure there.
 SINTER_API void synchronize(int device) {
   const context_scope here(device_at(device));
   check(driver().context_synchronize(), "waiting for the GPU");
 }
 
-/// A stream of one's own; gives it back for reuse at the end.
+/// A new stream; its destructor releases it for reuse.
 class stream {
  public:
   // The default stream is opened first: it has slot 0.
@@ -123,7 +123,7 @@ class stream {
   }
   queue& get() const noexcept { return *queue_; }
   int device() const noexcept { return queue_->where->index; }
-  /// True when everything asked of it is done.
+  /// True when all its work is done.
   bool done() const {
     const context_scope here(*queue_->where);
     const auto r = driver().stream_query(queue_->handle);
@@ -152,7 +152,7 @@ class stream_scope {
 /// A point in a stream's work.
 class event {
  public:
-  /// With `timed`, elapsed() can be asked.
+  /// With `timed`, elapsed() is available.
   explicit event(int device, bool timed = false) : where_(&device_at(device)) {
     const context_scope here(*where_);
     check(driver().event_create(&handle_, timed ? api::event_default : api::event_disable_timing), "making an event");
@@ -162,12 +162,12 @@ class event {
   ~event() {
     if (driver_alive()) detail::driver_instance().table.event_destroy(handle_);
   }
-  /// Marks the point after everything asked of the stream so far.
+  /// Marks the point after all present work of the stream.
   void record(queue& q) {
     const context_scope here(*q.where);
     check(driver().event_record(handle_, q.handle), "recording an event");
   }
-  /// The stream does nothing more before the marked point is reached.
+  /// Holds later work of the stream until the marked point is reached.
   void hold(queue& q) const {
     const context_scope here(*q.where);
     check(driver().stream_wait(q.handle, handle_, 0), "waiting for an event");
@@ -182,7 +182,7 @@ class event {
     const context_scope here(*where_);
     check(driver().event_synchronize(handle_), "waiting for an event");
   }
-  /// Milliseconds from `start`'s point to this one; both timed and reached.
+  /// Milliseconds from `start`'s point to this point; both must be timed and reached.
   float elapsed(const event& start) const {
     const context_scope here(*where_);
     float milliseconds = 0;

@@ -16,7 +16,7 @@
 
 namespace sinter::engine::run::cuda {
 
-/// cuBLASLt as the "cuBLAS" manual (13.0) documents it; descriptors are opaque.
+/// cuBLASLt by the "cuBLAS" manual (13.0); descriptors are opaque.
 struct blas_table {
   struct heuristic {  // cublasLtMatmulHeuristicResult_t
     std::uint64_t algorithm[8];
@@ -41,8 +41,8 @@ struct blas_table {
                   void* b_layout, const void* beta, const void* c, void* c_layout, void* d, void* d_layout,
                   const void* algorithm, void* workspace, std::size_t workspace_bytes, api::stream stream) = nullptr;
   const char* (*words)(int status) = nullptr;
-  std::string identity;  ///< path, size, time of change and build-id
-  std::string problem;   ///< why there is none, and what to do
+  std::string identity;  ///< path, size, modification time and build-id
+  std::string problem;   ///< why it is missing, with a remedy
 };
 
 namespace detail {
@@ -113,7 +113,7 @@ inline int library_epilogue(epilogue e) {
 
 }  // namespace detail
 
-/// cuBLASLt, opened at the first call and looked for again while it is missing; `problem` tells.
+/// cuBLASLt, opened at the first call and searched again while it is missing; `problem` has the reason.
 SINTER_API const blas_table& blas() {
   static std::mutex mutex;
   static std::atomic<const blas_table*> known{nullptr};
@@ -127,7 +127,7 @@ SINTER_API const blas_table& blas() {
   return *last.release();
 }
 
-/// A product ready to run on one GPU: descriptors and the chosen algorithm.
+/// A product that is ready to run on one GPU: descriptors and the chosen algorithm.
 struct product_plan {
   matmul what;
   int alignment = 16;
@@ -135,13 +135,13 @@ struct product_plan {
   void* handle = nullptr;
   void *descriptor = nullptr, *a = nullptr, *b = nullptr, *out = nullptr;
   blas_table::heuristic choice{};
-  std::string problem;  ///< why cuBLASLt cannot do it, or ""
-  std::mutex bias;      ///< held while the descriptor's bias pointer is the caller's
+  std::string problem;  ///< why cuBLASLt cannot compute it, or ""
+  std::mutex bias;      ///< held while the descriptor has the caller's bias pointer
 };
 
 namespace detail {
 
-/// The addresses of a product's first call; `bias` is null when there is none.
+/// The addresses of a product's first call; `bias` is null without a bias.
 struct product_addresses {
   const void *a, *b;
   void* out;
@@ -155,13 +155,13 @@ T* advanced(T* p, std::int64_t elements, dtype type) {
   return static_cast<byte*>(p) + elements * static_cast<std::int64_t>(size_of(type));
 }
 
-/// From the buffers' addresses to the first elements'.
+/// The addresses of the first elements, from the buffers' addresses.
 inline product_addresses offset(const matmul& w, const product_addresses& p) {
   return {advanced(p.a, w.offset_a, w.type), advanced(p.b, w.offset_b, w.type), advanced(p.out, w.offset_out, w.result),
           advanced(p.bias, w.offset_bias, w.result)};
 }
 
-/// The largest power of two up to 16 that divides the addresses of all calls.
+/// The largest power of two, at most 16, that divides the addresses of all calls.
 inline int common_alignment(const matmul& w, const product_addresses& p) {
   const auto bits_of = [](const void* x) { return reinterpret_cast<std::uintptr_t>(x); };
   const auto step = [](std::int64_t elements, dtype type) {
@@ -172,7 +172,7 @@ inline int common_alignment(const matmul& w, const product_addresses& p) {
   return static_cast<int>(bits & ~(bits - 1));
 }
 
-/// What the library's plan depends on.
+/// The facts on which the library's plan depends.
 inline matmul plan_key(matmul w) {
   w.offset_a = w.offset_b = w.offset_out = w.offset_bias = 0;
   w.repeat = 1;
@@ -188,7 +188,7 @@ inline void set_batches(const blas_table& call, void* layout, std::int64_t count
   call.layout_set(layout, layout_batch_stride, &stride, sizeof stride);
 }
 
-/// Up to `wanted` algorithms that can do the product, the library's favourite first; `status` says why there are none.
+/// Up to `wanted` algorithms for the product, the library's preferred one first; `status` has the reason if there are none.
 SINTER_API series<blas_table::heuristic> offers_of(product_plan& p, int wanted, int* status = nullptr) {
   const blas_table& call = blas();
   series<blas_table::heuristic> offers(static_cast<std::size_t>(wanted));
@@ -262,8 +262,8 @@ inline std::string described(const matmul& w) {
 
 }  // namespace detail
 
-/// The plan for a product whose addresses are multiples of `alignment`; made once, and kept. Its `problem` tells when
-/// cuBLASLt cannot do it. Throws system_error when there is no cuBLASLt.
+/// The plan for a product whose addresses are multiples of `alignment`; made once, and kept. Its `problem` has the reason if
+/// cuBLASLt cannot compute it. Throws system_error without cuBLASLt.
 SINTER_API product_plan& plan_product(const matmul& product, int alignment, int device) {
   const matmul what = detail::plan_key(product);
   gpu& g = device_at(device);
@@ -287,7 +287,7 @@ SINTER_API product_plan& plan_product(const matmul& product, int alignment, int 
   return *here.plans.back();
 }
 
-/// True when cuBLASLt is there and does this product on 16-byte aligned addresses.
+/// True if cuBLASLt is installed and computes this product on 16-byte aligned addresses.
 SINTER_API bool can_multiply(const matmul& what, int device, std::string& why) {
   why = blas().problem;
   if (why.empty()) why = plan_product(what, 16, device).problem;
@@ -296,7 +296,8 @@ SINTER_API bool can_multiply(const matmul& what, int device, std::string& why) {
 
 namespace detail {
 
-/// Throws for a product that `label` asked for, null when nobody knows. Where an earlier kernel lost the GPU, the library only says that it failed.
+/// Throws for a product requested by `label`, null if unknown. If an earlier kernel lost the GPU, the library reports only a
+/// failure.
 [[noreturn]] SINTER_API void fail_product(const product_plan& p, const std::string& problem, const char* label) {
   const context_scope here(*p.where);
   const api::result r = driver().stream_query(default_queue(p.where->index).handle);
@@ -307,8 +308,8 @@ namespace detail {
 
 }  // namespace detail
 
-/// Asks the queue for a product at these addresses, with its GPU's context current; `workspace` holds what the plan's choice
-/// wants. Throws system_error naming `label`.
+/// Requests a product at these addresses from the queue, whose GPU's context is current; `workspace` is for the plan's
+/// algorithm. Throws system_error naming `label`.
 SINTER_API void multiply(product_plan& p, const matmul& what, detail::product_addresses at, void* workspace, queue& q,
                          const char* label) {
   if (!p.problem.empty()) detail::fail_product(p, ": " + p.problem, label);
@@ -334,7 +335,7 @@ SINTER_API void multiply(product_plan& p, const matmul& what, detail::product_ad
   if (r != 0) detail::fail_product(p, std::string(" failed: cuBLASLt: ") + call.words(r), label);
 }
 
-/// The same, with scratch memory of its own.
+/// The same, with its own scratch memory.
 SINTER_API void multiply(product_plan& p, const matmul& what, const detail::product_addresses& at, queue& q,
                          const char* label) {
   if (detail::is_empty(what)) return;
@@ -344,8 +345,8 @@ SINTER_API void multiply(product_plan& p, const matmul& what, const detail::prod
   multiply(p, what, at, workspace.data(), q, label);
 }
 
-/// Asks the queue for a product on buffers, with its GPU's context current; `bias` is null when there is none. Throws
-/// system_error when there is no cuBLASLt, or, naming `label`, when it cannot do it.
+/// Requests a product on buffers from the queue, whose GPU's context is current; `bias` is null without a bias. Throws
+/// system_error without cuBLASLt, or, naming `label`, if it cannot compute it.
 SINTER_API void multiply(const matmul& what, const void* a, const void* b, void* out, const void* bias, queue& q,
                          const char* label = nullptr) {
   if (detail::is_empty(what)) return;

@@ -1,4 +1,5 @@
-// run/cuda/program/control.hpp: branches, loops and the user's kernels on a GPU: the host asks for each step, or a recorded call has them.
+// run/cuda/program/control.hpp: branches, loops and users' kernels on a GPU: the host requests each step, or a recorded call
+// contains them.
 #pragma once
 
 #include "../../control.hpp"
@@ -10,7 +11,7 @@ namespace sinter::engine::run::cuda {
 
 namespace detail {
 
-/// What branches and loops do on one stream.
+/// The operations of branches and loops on one stream.
 struct part_runner {
   queue& q;
   const long* sizes;
@@ -20,7 +21,7 @@ struct part_runner {
       check(driver().copy_within(address_of(to), address_of(from), static_cast<std::size_t>(bytes), q.handle),
             "copying on the GPU");
   }
-  /// Waits for everything that the stream was asked before.
+  /// Waits for all earlier requests of the stream.
   bool read(const void* from) const {
     bool value = false;
     device_to_host(&value, from, sizeof value, q);
@@ -99,7 +100,7 @@ class loop final : public routine {
                         nodes_of(loop_.body));
   }
   std::span<const sequence> parts() const override { return {&loop_.body, 1}; }
-  /// One step after another: kernels have the index, and where the slices are, as parameters.
+  /// One step after another: kernels have the index, and the places of slices, as parameters.
   void record(void* const* buffers, char* scratch, tape& t) const override {
     struct {
       tape& t;
@@ -107,7 +108,7 @@ class loop final : public routine {
       void copy(void* to, const void* from, std::int64_t bytes) const { t.copy(to, from, bytes); }
       void body(std::span<void* const> given, char* at) const { t.steps(steps, given, at); }
     } const machine{t, loop_.body};
-    // What reads a carried value may run beside what writes the next one.
+    // Readers of a carried value may run beside the writer of the next one.
     run_loop(loop_.shape, loop_.at, buffers, scratch, machine, false);
   }
 
@@ -137,7 +138,8 @@ class while_loop final : public routine {
     return sum_of_nodes(sum_of_nodes(copies + 3, 2, nodes_of(while_.parts[0])), 1, nodes_of(while_.parts[1]));
   }
   std::span<const sequence> parts() const override { return while_.parts; }
-  /// What is carried is in the first of its two places whenever the test is made: a graph's addresses are the same at each turn.
+  /// Carried values are in the first of their two places whenever the test runs, because a graph's addresses are the same at
+  /// each turn.
   void record(void* const* buffers, char* scratch, tape& t) const override {
     const std::size_t carried = while_.carried.size(), operands = carried + while_.constants;
     address_list tested(operands + 1), given(operands + carried);
@@ -166,7 +168,7 @@ class while_loop final : public routine {
   while_of<sequence> while_;
 };
 
-/// A kernel of the user: its parameters are the addresses of operands and results, then `numbers`.
+/// A user's kernel: its parameters are the addresses of operands and results, then `numbers`.
 class user_kernel final : public routine {
  public:
   user_kernel(step launch, std::size_t operands, series<std::int64_t> result_bytes, series<long long> numbers)

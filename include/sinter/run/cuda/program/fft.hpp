@@ -12,7 +12,7 @@
 
 namespace sinter::engine::run::cuda {
 
-/// cuFFT as its manual (12.0) documents it.
+/// cuFFT by its manual (12.0).
 struct fft_table {
   int (*plan)(int* out, int rank, int* n, int* in_embed, int in_stride, int in_distance, int* out_embed, int out_stride,
               int out_distance, int type, int batch) = nullptr;
@@ -55,7 +55,7 @@ SINTER_API fft_table open_fft() {
   return out;
 }
 
-/// A plan of cuFFT's. It works in memory of its own, so each stream has one.
+/// A plan of cuFFT. It has its own work memory, so each stream has one.
 struct fft_plan {
   api::context where = nullptr;
   api::stream stream = nullptr;
@@ -70,7 +70,7 @@ struct fft_plan {
 
 }  // namespace detail
 
-/// cuFFT, opened at the first call; SINTER_LIBCUFFT=none: not at all.
+/// cuFFT, opened at the first call; SINTER_LIBCUFFT=none disables it.
 SINTER_API const fft_table& fft() {
   static const fft_table& table = *new fft_table([] {
     const char* const chosen = std::getenv("SINTER_LIBCUFFT");
@@ -79,7 +79,7 @@ SINTER_API const fft_table& fft() {
   return table;
 }
 
-/// Transforms rows of n complex numbers in the stream's order, without a factor. system_error where cuFFT fails.
+/// Transforms rows of n complex numbers in the stream's order, without scaling. system_error if cuFFT fails.
 SINTER_API void transform_by_library(bool twofold, bool inverse, std::int64_t rows, std::int64_t n, void* in, void* out,
                                      void* stream) {
   static std::mutex mutex;

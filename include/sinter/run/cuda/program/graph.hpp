@@ -1,4 +1,4 @@
-// run/cuda/program/graph.hpp: a sequence recorded as a CUDA graph; a call updates what changed in it and launches it as one.
+// run/cuda/program/graph.hpp: a sequence recorded as a CUDA graph; a call updates the changed nodes and launches it as one.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace sinter::engine::run::cuda {
 
 inline const storage& scratch_pool::reserve(std::size_t bytes, int index, const char* label) {
   if (memory_.bytes() < bytes || !(memory_.where() == device::cuda(index))) {
-    // The old block goes first, to make room: it is reused, or freed, after the work that was asked for on it.
+    // The old block is released first, to make room; it is reused or freed after its requested work.
     memory_ = {};
     memory_ = allocate(bytes, index, scratch_of_call, label);
   }
@@ -23,10 +23,11 @@ inline const storage& scratch_pool::reserve(std::size_t bytes, int index, const 
   return memory_;
 }
 
-/// Calls of one sequence, recorded. The first `alone` run step by step, so that everything is loaded; the next one records.
-/// Later ones change the nodes whose operands moved, in one of a few copies of the graph: a program whose buffers take
-/// turns changes nothing after its first turns. What no graph can hold, or the driver does not take within branches and loops,
-/// runs step by step for good. Traced calls run step by step, so that each step's time is seen. Thread-safe. The sequence must outlive it.
+/// Recorded calls of one sequence. The first `alone` calls run step by step, so that everything is loaded; the next call
+/// records. Later calls change the nodes whose operands moved, in one of a few copies of the graph. So a program whose
+/// buffers alternate changes nothing after its first turns. Sequences that graphs cannot hold, or that the driver refuses
+/// within branches and loops, always run step by step. So do traced calls, which measure each step. Thread-safe. The sequence must
+/// outlive it.
 class recording {
  public:
   recording(const sequence& s, std::shared_ptr<scratch_pool> pool, std::uint64_t alone = 1)
@@ -44,7 +45,7 @@ class recording {
   recording& operator=(const recording&) = delete;
   ~recording() { forget(); }
 
-  /// As execute().
+  /// Does the same as execute().
   void launch(std::span<void* const> given, const long* sizes) {
     {
       const scratch_pool::claim held(*pool_);
@@ -54,22 +55,22 @@ class recording {
     execute(sequence_, given, sizes);
   }
 
-  /// Nodes that calls had to change, and copies of the graph made: for tests and logs.
+  /// Nodes that calls had to change, and copies of the graph that were made: for tests and logs.
   std::size_t changed_nodes() const noexcept { return changed_; }
   std::size_t copies() const noexcept { return variants_.size(); }
-  /// Edges of a copy whose later kernel is begun early.
+  /// The edges of a copy whose later kernel starts early.
   std::size_t early_edges() const noexcept { return variants_.empty() ? 0 : variants_.back().early; }
 
  private:
   static constexpr std::size_t most_variants = 4;
 
-  /// The graph, ready to be launched, and the operands that its nodes have.
+  /// A graph that is ready to launch, and the present operands of its nodes.
   struct variant : detail::recorded_nodes {
     series<std::uint64_t> key;
     std::uint64_t used = 0;
   };
 
-  /// With the pool claimed. False when the call cannot be recorded.
+  /// The pool is claimed. False if the call cannot be recorded.
   bool launch_recorded(std::span<void* const> given, const long* sizes) {
     queue& q = current_queue(sequence_.device);
     const context_scope here(*q.where);
@@ -89,7 +90,7 @@ class recording {
     return true;
   }
 
-  /// Learns which operands are values, what products want of scratch memory, and the steps' labels.
+  /// Determines which operands are values, the products' scratch memory, and the steps' labels.
   void survey(std::span<void* const> given) {
     value_bytes_.assign(given.size(), 0);
     for (const step& s : sequence_.steps)
@@ -116,7 +117,7 @@ class recording {
       if (s.what == action::call)
         for (const sequence& part : s.call->parts()) survey(part, labels, seen);
       if (s.what != action::product) continue;
-      // Of the plan for any alignment, the most that it may want; products may run at once.
+      // The greatest need of the plans for any alignment; products may run at once.
       std::size_t most = 0;
       for (int alignment = 1; alignment <= 16; alignment *= 2)
         most = std::max(most, plan_.product(s, alignment).choice.workspace);
@@ -145,8 +146,8 @@ class recording {
     return nullptr;
   }
 
-  /// A copy of the graph that has this call's operands: another one, or the one that was not used for longest, changed. Null when
-  /// the driver does not take it.
+  /// A copy of the graph with this call's operands: another copy, or the least recently used one, changed. Null if the driver
+  /// refuses it.
   variant* fitted(std::span<void* const> given, char* base, const long* sizes) {
     bool changing = false;
     try {
@@ -158,11 +159,11 @@ class recording {
         forget();
         changing = false;
       }
-      // Each is recorded with operands of its own: those of another may be gone, and the driver looks at them.
+      // Each copy is recorded with its own operands: another copy's may be freed, and the driver accesses them.
       variants_.reserve(most_variants);
       variants_.push_back(record(given, base, sizes));
     } catch (const system_error& problem) {
-      if (changing || has_calls_) forget();  // it may have some of its operands only
+      if (changing || has_calls_) forget();  // it may have only some of its operands
       if (!has_calls_ || is_lost()) throw;
       is_recorded_ = false;
       logs::to("perf", [&] {
@@ -189,7 +190,7 @@ class recording {
       if (v.refused) continue;
       const api::result r =
           with_room(sequence_.device, [&] { return driver().graph_instantiate(&v.code, v.made.get(), 0); });
-      // With full edges it may take the graph.
+      // The driver may accept the graph with full edges.
       if (v.early > 0 && r != api::success && r != api::out_of_memory) {
         refused = r;
         continue;
@@ -200,7 +201,7 @@ class recording {
     }
   }
 
-  /// Makes the variant's nodes, or gives them this call's operands; false when it is of no use any more.
+  /// Makes the variant's nodes, or gives them this call's operands; false if the variant is no longer usable.
   bool walk(variant& v, std::span<void* const> given, char* base, const long* sizes) {
     tape t(plan_, v, base, sizes);
     t.steps(sequence_, given, base);
@@ -219,10 +220,10 @@ class recording {
   std::shared_ptr<scratch_pool> pool_;
   std::uint64_t alone_, calls_ = 0;
   bool is_recorded_, has_calls_;
-  series<int> value_bytes_;  ///< per given operand: bytes of a value, 0 for an address
+  series<int> value_bytes_;  ///< for each given operand: bytes of a value, 0 for an address
   detail::walk_plan plan_;
   std::int64_t scratch_end_ = 0;
-  const char* labels_ = "";  ///< what remember() is told of a call
+  const char* labels_ = "";  ///< the labels of a call for remember()
   series<std::uint64_t> now_;
   series<variant> variants_;
   std::size_t changed_ = 0;

@@ -1,4 +1,4 @@
-// run/cuda/program/nvrtc.hpp: CUDA C++ text -> CUBIN by NVRTC -> loaded module, through the caches that all kernels share.
+// run/cuda/program/nvrtc.hpp: CUDA C++ text -> CUBIN by NVRTC -> loaded module, through the caches of all kernels.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace sinter::engine::run::cuda {
 
-/// NVRTC as "NVRTC (Runtime Compilation) 13.0" documents it.
+/// NVRTC by "NVRTC (Runtime Compilation) 13.0".
 struct nvrtc {
   using program = struct program_tag*;
   int (*version)(int* major, int* minor) = nullptr;
@@ -33,17 +33,17 @@ struct nvrtc {
   const char* (*words)(int result) = nullptr;
 
   std::string path;
-  std::string identity;  ///< path, version, size and time of change
+  std::string identity;  ///< path, version, size and modification time
   int major = 0, minor = 0;
-  int driver = 0;            ///< driver_major() when it was chosen
-  series<int> capabilities;  ///< what it can compile for: 90 for sm_90
-  std::string problem;       ///< why there is none, and what to do
+  int driver = 0;            ///< driver_major() at the time of choice
+  series<int> capabilities;  ///< supported targets: 90 for sm_90
+  std::string problem;       ///< why it is missing, with a remedy
 };
 
 namespace detail {
 
-/// The problem of a driver that cannot load what this NVRTC makes, or "". A driver loads the CUBINs of its own major version,
-/// later minor ones included, and of older ones.
+/// The problem of a driver that cannot load this NVRTC's output, or "". A driver loads CUBINs of its own major version,
+/// including later minor versions, and of older ones.
 SINTER_API std::string mismatch(const nvrtc& with, int driver) {
   if (driver == 0 || driver / 1000 >= with.major) return "";
   return "the driver supports CUDA " + std::to_string(driver / 1000) + "." + std::to_string(driver % 1000 / 10) +
@@ -100,14 +100,14 @@ SINTER_API std::shared_ptr<const nvrtc> open_nvrtc() {
   n.path = file;
   n.driver = driver_major();
   n.problem = mismatch(n, n.driver == 0 ? 0 : driver_version());
-  // One that is of no use has no identity: what it made for another driver is not looked for.
+  // An unusable NVRTC has no identity, because its output for another driver is not searched.
   if (n.problem.empty())
     n.identity =
         file + " | " + std::to_string(n.major) + "." + std::to_string(n.minor) + " | " + run::detail::file_stamp(file);
   return out;
 }
 
-/// Where the search for NVRTC begins, as text.
+/// The start of the search for NVRTC, as text.
 inline std::string search_text() {
   std::string out = "sinter " SINTER_VERSION "\nwhere NVRTC is";
   for (const char* name :
@@ -116,8 +116,8 @@ inline std::string search_text() {
   return out;
 }
 
-/// What an earlier process found, unless that file or the driver is no longer the same; opening the library costs more than
-/// loading a kernel from disk. Null when there is nothing of the kind.
+/// The NVRTC that an earlier process found, unless its file or the driver has changed. Opening the library costs more than
+/// loading a kernel from disk. Null if there is none.
 SINTER_API std::shared_ptr<const nvrtc> remembered_nvrtc(const disk_cache& cache) {
   const std::string text = cache.find(search_text());
   auto out = make_on_heap<nvrtc>();
@@ -148,8 +148,8 @@ inline void remember(const disk_cache& cache, const nvrtc& n) {
 
 }  // namespace detail
 
-/// NVRTC, opened at the first call and looked for again while it is missing. Never throws for a missing one: `problem`
-/// tells.
+/// NVRTC, opened at the first call and searched again while it is missing. Never throws for a missing one: `problem` has the
+/// reason.
 SINTER_API std::shared_ptr<const nvrtc> load_nvrtc() {
   static std::mutex mutex;
   static auto& known = *new std::shared_ptr<const nvrtc>;
@@ -158,7 +158,7 @@ SINTER_API std::shared_ptr<const nvrtc> load_nvrtc() {
   return known;
 }
 
-/// The same, but where an earlier process found it, it is not opened yet: its functions are null.
+/// The same, but if an earlier process found it, it is not opened yet: its functions are null.
 SINTER_API std::shared_ptr<const nvrtc> find_nvrtc() {
   static std::mutex mutex;
   static auto& known = *new std::shared_ptr<const nvrtc>;
@@ -172,13 +172,13 @@ SINTER_API std::shared_ptr<const nvrtc> find_nvrtc() {
   return known;
 }
 
-/// The options that decide what a kernel's text becomes. Products and sums do not contract to fused multiply-adds: results
-/// are the host's to the bit where the functions are, and an intermediate that overflows does so everywhere. Kernels
-/// bound by memory lose nothing.
+/// The options that decide the code of a kernel's text. Products and sums do not contract to fused multiply-adds. So results
+/// are bitwise those of the host if functions are, and intermediate overflows are the same everywhere. Memory-bound kernels
+/// lose nothing.
 SINTER_API series<std::string> nvrtc_options(const nvrtc& with, int capability) {
   series<std::string> out = {"--gpu-architecture=sm_" + std::to_string(capability), "--std=c++17", "--fmad=false",
                              "-w"};
-  // Kernels use no textures and no device runtime; without their declarations a compilation touches half the memory.
+  // Kernels use neither textures nor the device runtime; without their declarations a compilation needs half the memory.
   if (with.major >= 13) out.push_back("--minimal");
   const std::string extra = detail::environment("SINTER_NVRTCFLAGS");
   for (std::size_t at = 0; at < extra.size();) {
@@ -189,7 +189,8 @@ SINTER_API series<std::string> nvrtc_options(const nvrtc& with, int capability) 
   return out;
 }
 
-/// Bytes that the parameters of a kernel may take: more from CUDA 12.1 on. Without NVRTC, kernels come from where there was one.
+/// The greatest number of bytes of a kernel's parameters: more from CUDA 12.1 on. Without NVRTC, kernels come from a machine
+/// with it.
 SINTER_API int parameter_bytes() {
   const auto with = find_nvrtc();
   const bool known = !with->problem.empty() || with->major * 1000 + with->minor * 10 >= 12010;
@@ -198,7 +199,7 @@ SINTER_API int parameter_bytes() {
 
 namespace detail {
 
-/// The architecture to compile for: the GPU's, or the newest of its generation that NVRTC knows. Throws system_error.
+/// The architecture to compile for: the GPU's, or the newest supported one of its generation. Throws system_error.
 SINTER_API int target_of(const nvrtc& with, int capability) {
   int best = 0;
   for (const int known : with.capabilities)
@@ -235,12 +236,12 @@ inline std::string log_of(const nvrtc& with, nvrtc::program program) {
 
 }  // namespace detail
 
-/// A CUBIN, or why there is none.
+/// A CUBIN, or the reason for its absence.
 struct attempt {
   std::string image, problem, log;
 };
 
-/// Compiles a text as it is. Throws system_error when NVRTC is missing or does not know the architecture.
+/// Compiles an unchanged text. Throws system_error if NVRTC is missing, or does not support the architecture.
 SINTER_API attempt try_compile(const nvrtc& found, const std::string& text, int capability) {
   const auto loaded = found.create != nullptr ? nullptr : load_nvrtc();
   const nvrtc& with = loaded ? *loaded : found;
@@ -274,31 +275,31 @@ SINTER_API attempt try_compile(const nvrtc& found, const std::string& text, int 
   return out;
 }
 
-/// Compiles a kernel's self-contained CUDA C++ to a CUBIN, its entries named as in unit.hpp; needs no GPU. Throws
-/// compile_error naming where source and log were saved, and system_error as try_compile does.
+/// Compiles a kernel's self-contained CUDA C++ to a CUBIN, with entries named as in unit.hpp; needs no GPU. Throws
+/// compile_error that names the saved source and log, and system_error as in try_compile.
 SINTER_API std::string compile(const nvrtc& with, const std::string& source, int capability) {
   attempt made = try_compile(with, run::detail::named_text(source), capability);
   if (made.image.empty()) detail::fail_nvrtc(with, made.problem, source, made.log);
   return std::move(made.image);
 }
 
-/// Starts a GPU. Where no earlier process left word of NVRTC, nothing compiled is on disk either: it is opened meanwhile.
+/// Starts a GPU. If no earlier process recorded NVRTC, the disk has no compiled code either, so NVRTC is opened meanwhile.
 SINTER_API void start_with_compiler(int device) {
   const auto open = [] {
     try {
       if (detail::remembered_nvrtc(disk_cache())) return;
-      const auto with = load_nvrtc();  // opened, whatever another process remembers by now
+      const auto with = load_nvrtc();  // opened, even if another process has recorded it by now
       nvrtc::program program = nullptr;
       if (!with->problem.empty() || with->create(&program, "", "nothing.cu", 0, nullptr, nullptr) != 0) return;
-      with->compile(program, 0, nullptr);  // its first use sets up more
+      with->compile(program, 0, nullptr);  // its first use initialises more
       with->destroy(&program);
-    } catch (const std::exception&) {  // the first kernel meets it again, and tells
+    } catch (const std::exception&) {  // the first kernel meets the error again, and reports it
     }
   };
   std::thread beside;
   try {
     beside = std::thread(open);
-  } catch (const std::system_error&) {  // no thread to be had: the first kernel waits for that
+  } catch (const std::system_error&) {  // without a thread, the first kernel waits for it
   }
   struct joined {
     std::thread& t;
@@ -309,14 +310,14 @@ SINTER_API void start_with_compiler(int device) {
   device_at(device);
 }
 
-/// Everything that decides a kernel's CUBIN, as text.
+/// All facts that decide a kernel's CUBIN, as text.
 SINTER_API std::string key_text(const nvrtc& with, std::string_view source, int capability) {
   std::string key = "sinter " SINTER_VERSION "\nnvrtc " + with.identity + "\nflags";
   for (const auto& flag : nvrtc_options(with, capability)) key.append(" ").append(flag);
   return key.append("\nsource\n").append(without_places(source));
 }
 
-/// A module on a GPU, and what building it took.
+/// A module on a GPU, and the cost of building it.
 struct built {
   std::shared_ptr<const module> code;
   std::string suffix;  ///< of the names of its entries
@@ -327,7 +328,7 @@ struct built {
 
 namespace detail {
 
-/// Without NVRTC kernels still come from a bundle.
+/// Without NVRTC, kernels can still come from a bundle.
 class nvrtc_toolchain final : public toolchain {
  public:
   nvrtc_toolchain(std::shared_ptr<const nvrtc> with, const gpu& g)
@@ -337,11 +338,11 @@ class nvrtc_toolchain final : public toolchain {
   std::string key(std::string_view source) const override { return key_text(*with_, source, capability_); }
   std::string portable() const override {
     std::string out = target() + "\nflags";
-    // But those of one version of NVRTC.
+    // Without flags of a particular version of NVRTC.
     for (const auto& flag : nvrtc_options(nvrtc{}, capability_)) out.append(" ").append(flag);
     return out;
   }
-  /// What bundles call the GPU.
+  /// The name of the GPU in bundles.
   std::string target() const { return "cuda sm_" + std::to_string(capability_); }
   std::string domain() const override { return "cuda " + std::to_string(device_) + "\n"; }
   std::string compile(const std::string& source) const override {
@@ -367,7 +368,7 @@ class nvrtc_toolchain final : public toolchain {
 
 }  // namespace detail
 
-/// What bundles call the GPUs of this machine.
+/// The names of this machine's GPUs in bundles.
 SINTER_API series<std::string> targets() {
   series<std::string> out;
   std::string problem;
@@ -376,8 +377,8 @@ SINTER_API series<std::string> targets() {
   return out;
 }
 
-/// Loads one module per source on a GPU, in order; equal sources share one. Thread-safe; a kernel is compiled at most
-/// once however many threads and processes ask for it. Throws compile_error and system_error.
+/// Loads one module for each source on a GPU, in order; equal sources share one. Thread-safe; a kernel is compiled at most
+/// once for any number of threads and processes. Throws compile_error and system_error.
 SINTER_API series<built> build(std::span<const shared_text> sources, int device) {
   const gpu& g = device_at(device);
   series<built> out;

@@ -1,4 +1,4 @@
-// run/cuda/program/order.hpp: which steps of a sequence wait for which: those that touch the same memory, when one of them writes it.
+// run/cuda/program/order.hpp: the order of a sequence's steps: a step waits for steps on the same memory, if either writes it.
 #pragma once
 
 #include <algorithm>
@@ -11,9 +11,9 @@ namespace sinter::engine::run::cuda {
 
 namespace detail {
 
-/// What a step touches: an operand of the table; of scratch memory, the bytes.
+/// The memory of a step: an operand of the table; in scratch memory, the bytes.
 struct access {
-  int index = -1;  ///< -1: scratch memory of the step's own
+  int index = -1;  ///< -1: the step's own scratch memory
   std::int64_t from = 0, to = 0;
   bool written = false;
 };
@@ -34,8 +34,8 @@ inline series<access> accesses(const sequence& s, const step& of) {
   return out;
 }
 
-/// True when two accesses may meet: they name one operand, share scratch memory, or are a result and the argument whose
-/// storage it may have, which `shared` knows.
+/// True if two accesses may overlap: they have one operand, share scratch memory, or are a result and the argument whose
+/// storage it may take, as in `shared`.
 inline bool meet(const sorted_set<std::pair<int, int>>& shared, const access& a, const access& b) {
   if (!a.written && !b.written) return false;
   if (a.index >= 0 && a.index == b.index) return true;
@@ -45,7 +45,7 @@ inline bool meet(const sorted_set<std::pair<int, int>>& shared, const access& a,
 
 }  // namespace detail
 
-/// Per step, the earlier ones that have to end before it begins, less those that another of them waits for.
+/// For each step, the earlier steps that must end before it begins, without those for which another of these waits.
 SINTER_API series<series<int>> dependencies(const sequence& s) {
   const std::size_t count = s.steps.size();
   sorted_set<std::pair<int, int>> shared;

@@ -1,4 +1,4 @@
-// run/cuda/program/program.hpp: kernels of a GPU and where their operands live -> one call; knows no graph.
+// run/cuda/program/program.hpp: runs kernels of a GPU on their operands in one call; independent of graphs.
 #pragma once
 
 #include <algorithm>
@@ -19,14 +19,13 @@
 
 namespace sinter::engine::run::cuda {
 
-/// An operand of a step: an index into a table of addresses (operands given by the caller, then intermediates at fixed
-/// offsets of one scratch block). With `bytes`, the given address is the host's and the value there is what the kernel
-/// receives.
+/// An operand of a step: an index into a table of addresses (the caller's operands, then intermediates at fixed offsets of
+/// one scratch block). With `bytes`, the given address is on the host, and the kernel receives the value there.
 struct operand {
   int index = 0;
   int bytes = 0;
   bool written = false;
-  bool touched = true;  ///< false for a parameter that this entry does not look at
+  bool touched = true;  ///< false for a parameter that this entry does not access
 };
 
 /// A result that may have an argument's storage, as indexes into the table.
@@ -45,26 +44,27 @@ struct step {
   int number = -1;                 ///< of its line in the report, if it has one
   series<operand> operands;        ///< a kernel's in order; a fill's target; a product's a, b, out and bias
 
-  // Of a launch. Its parameters: the operands, the table if there is one, the scratch address, the sizes, its own.
-  std::size_t tabled = 0;  ///< the last so many operands are no parameters: their addresses, or values, begin the table
-  series<char> numbers;    ///< which these bytes end; none: there is no table
-  std::int64_t table_at = -1;  ///< not -1: it is so far into the sequence's tables, and the parameter is its address
+  // Members of a launch. Its parameters are the operands, the table if it has one, the scratch address, the sizes, and
+  // `own_sizes`.
+  std::size_t tabled = 0;  ///< this many last operands are not parameters: their addresses, or values, begin the table
+  series<char> numbers;    ///< the bytes at the table's end; empty: without a table
+  std::int64_t table_at = -1;  ///< not -1: the offset in the sequence's tables; the parameter is its address
   series<long> own_sizes;
   std::shared_ptr<const module> code;
-  std::string name;  ///< of the entry in its module
-  int text = -1;     ///< the module's among those of the program's texts
+  std::string name;  ///< the name of the entry in its module
+  int text = -1;     ///< the module's index among the program's texts
   api::function entry = nullptr;
   unsigned blocks = 0, threads = 0, shared = 0;
-  bool awaits = false;             ///< its first words are await_grids() (emit/prelude/cuda.hpp): it may be begun early
-  std::int64_t scratch = 0;        ///< offset of the kernel's, or the routine's, own scratch
+  bool awaits = false;             ///< its first words are await_grids() (emit/prelude/cuda.hpp): it may start early
+  std::int64_t scratch = 0;        ///< offset of the kernel's, or the routine's, scratch memory
   std::int64_t scratch_bytes = 0;  ///< and its size
 
-  // Of a fill.
+  // Members of a fill.
   std::int64_t bytes = 0;
   unsigned char value = 0;
 
   matmul product;
-  std::shared_ptr<const routine> call;  ///< its operands may have index -1: a result that nothing reads
+  std::shared_ptr<const routine> call;  ///< its operands may have index -1 for an unread result
 
   std::size_t table_bytes() const { return numbers.empty() ? 0 : tabled * sizeof(void*) + numbers.size(); }
 };
@@ -72,56 +72,56 @@ struct step {
 struct sequence {
   int device = 0;
   series<step> steps;
-  int given = 0;                            ///< operands that the caller gives
-  series<sharing> shared;                   ///< what of them may be the same memory, where one is written
+  int given = 0;                            ///< operands from the caller
+  series<sharing> shared;                   ///< operands that may share memory although one is written
   series<std::int64_t> intermediates;       ///< offsets in the scratch block
   series<std::int64_t> intermediate_bytes;  ///< and sizes
   std::int64_t scratch_bytes = 0;
-  std::int64_t tables = 0, table_bytes = 0;  ///< where in the scratch block tables are that are no parameters; and size
+  std::int64_t tables = 0, table_bytes = 0;  ///< offset in the scratch block, and size, of other tables than parameters
   int sizes = 0;                             ///< number of size symbols
-  bool tuned = false;                        ///< recorded products use the algorithm that is fastest when measured
-  /// The kernel `choose` (emit/cuda/choose.hpp), with which recorded branches and loops begin.
+  bool tuned = false;                        ///< recorded products use the algorithm that was measured to be fastest
+  /// The kernel `choose` (emit/cuda/choose.hpp), which begins recorded branches and loops.
   const char* choose = nullptr;
 };
 
 class tape;
 
-/// Nodes that the graph of a recorded call has at most. What would need more runs step by step.
+/// The greatest number of nodes in a recorded call's graph. Larger calls run step by step.
 inline constexpr std::int64_t most_nodes = 16384;
 
-/// The sum, or where that is more than most_nodes, or one of them is, something that is more.
+/// a + times · b, capped above most_nodes.
 inline std::int64_t sum_of_nodes(std::int64_t a, std::int64_t times, std::int64_t b) {
   const auto few = [](std::int64_t n) { return std::min(n, most_nodes + 1); };
   return few(few(a) + few(times) * few(b));
 }
 
-/// A step that is more than one kernel: a branch, a loop, a function of the user.
+/// A step other than a kernel: a branch, a loop, a user's function.
 class routine {
  public:
   routine() = default;
   routine(const routine&) = delete;
   routine& operator=(const routine&) = delete;
   virtual ~routine() = default;
-  /// `buffers` are its operands, then its results, null for one that nothing reads; it may use scratch_bytes() at `scratch`.
+  /// `buffers` are its operands, then its results, null for unread ones; it may use scratch_bytes() at `scratch`.
   virtual void run(void* const* buffers, char* scratch, const long* sizes, queue& q) const = 0;
   virtual std::int64_t scratch_bytes() const { return 0; }
 
-  /// Nodes that record() makes at most; more than most_nodes for what cannot be recorded.
+  /// The greatest number of nodes that record() makes; more than most_nodes if it cannot be recorded.
   virtual std::int64_t nodes() const { return most_nodes + 1; }
   /// The steps that record() walks over.
   virtual std::span<const sequence> parts() const { return {}; }
-  /// As run(), as nodes of a graph. (cuda_tape.hpp)
+  /// Like run(), as nodes of a graph. (cuda_tape.hpp)
   virtual void record(void* const*, char*, tape&) const {}
 };
 
-/// Nodes of a graph that records the steps, at most. It has tables of its own, which count, too: as much as 4 KB of a node.
+/// The greatest number of nodes of a graph that records the steps. Its tables count, too: 4 KB as much as a node.
 inline std::int64_t nodes_of(const sequence& s) {
   std::int64_t n = s.table_bytes / 4096;
   for (const step& one : s.steps) n = sum_of_nodes(n, 1, one.what == action::call ? one.call->nodes() : 1);
   return n;
 }
 
-/// What allocate() is told, with the label of its last step.
+/// The purpose for allocate(), followed by the label of the last step.
 inline constexpr const char* scratch_of_call = "scratch memory of a call that ends with";
 
 /// The grid of a launch. Throws system_error when it is larger than CUDA allows.
@@ -132,7 +132,7 @@ SINTER_API void set_blocks(step& s, std::int64_t blocks) {
   s.blocks = static_cast<unsigned>(blocks);
 }
 
-/// A launch of the entry `name`; blocks and threads are checked against the limits of CUDA. Throws system_error.
+/// A launch of the entry `name`; checks blocks and threads against CUDA's limits. Throws system_error.
 SINTER_API step make_launch(std::shared_ptr<const module> code, const std::string& name, std::int64_t blocks,
                             int threads, int shared, const char* label) {
   if (threads < 1 || threads > 1024)
@@ -163,7 +163,7 @@ class operand_table {
   }
 
   char* scratch() const { return scratch_; }
-  /// The sequence's tables in the GPU's memory, once somebody has said where that is.
+  /// The sequence's tables in the GPU's memory, after their place is set.
   char* tables() const {
     ensure(tables_ != nullptr, "a table in memory has a place");
     return tables_;
@@ -171,7 +171,7 @@ class operand_table {
   void put_tables(void* where) { tables_ = static_cast<char*>(where); }
   std::span<const long> sizes() const { return sizes_; }
   void* operator[](const operand& o) const { return address_.all()[static_cast<std::size_t>(o.index)]; }
-  /// Where the kernel's parameter is: an address, or the element itself.
+  /// The kernel's parameter: an address, or the element itself.
   void* value_of(const operand& o) {
     void*& slot = address_[static_cast<std::size_t>(o.index)];
     return o.bytes != 0 ? slot : &slot;
@@ -184,7 +184,7 @@ class operand_table {
   sinter::detail::local_list<void*, 96> address_;
 };
 
-/// Writes a step's table of this call: addresses and values, then numbers.
+/// Writes a step's table for this call: addresses and values, then numbers.
 inline void write_table(const step& s, operand_table& call, char* to) {
   const std::size_t own = s.operands.size() - s.tabled;
   for (std::size_t i = 0; i < s.tabled; ++i) {
@@ -195,7 +195,7 @@ inline void write_table(const step& s, operand_table& call, char* to) {
   std::copy(s.numbers.begin(), s.numbers.end(), to + s.tabled * sizeof(void*));
 }
 
-/// Asks for a copy of the tables that are no parameters, in the stream's order, to where the call has them.
+/// Requests a copy of the tables that are not parameters, in the stream's order, to the call's place.
 inline void send_tables(const sequence& s, operand_table& call, queue& q) {
   const auto bytes = static_cast<std::size_t>(s.table_bytes);
   pinned_block* const pinned = pinned_of(q.where->index).take(bytes, *q.where);
@@ -205,13 +205,13 @@ inline void send_tables(const sequence& s, operand_table& call, queue& q) {
     if (one.table_at >= 0) write_table(one, call, from + one.table_at);
   if (pinned == nullptr) return host_to_device(call.tables(), from, bytes, q);
   const api::result asked = driver().copy_to_device(address_of(call.tables()), from, bytes, q.handle);
-  // A copy that is under way and has no event leaves the block to the GPU, which may be reading it.
+  // A pending copy without an event leaves the block to the GPU, which may be reading it.
   if (asked == api::success) check(driver().event_record(pinned->done, q.handle), "copying to the GPU");
   pinned_of(q.where->index).give(pinned);
   check(asked, "copying to the GPU");
 }
 
-/// The parameters of a launch, as cuLaunchKernel wants them.
+/// The parameters of a launch for cuLaunchKernel.
 class parameter_list {
  public:
   parameter_list(const step& s, operand_table& call)
@@ -240,7 +240,7 @@ class parameter_list {
   sinter::detail::local_list<char, 1024> table_;
 };
 
-/// To be said of each request to a stream that `label` made, with what the driver answered.
+/// Must be called for each request to a stream by `label`, with the driver's result.
 inline void requested(api::result r, const char* label, queue& q, const driver_table& call) {
   check_request(r, "launching", label);
   remember(label);
@@ -248,7 +248,7 @@ inline void requested(api::result r, const char* label, queue& q, const driver_t
     check(call.stream_synchronize(q.handle), "waiting for", label);
 }
 
-/// Asks the stream for the kernel of a step.
+/// Requests the kernel of a step from the stream.
 inline void launch(const step& s, void** parameters, queue& q, const driver_table& call) {
   const api::result r = with_room(q.where->index, [&] {
     return call.launch(s.entry, s.blocks, 1, 1, s.threads, 1, 1, s.shared, q.handle, parameters, nullptr);
@@ -256,7 +256,7 @@ inline void launch(const step& s, void** parameters, queue& q, const driver_tabl
   requested(r, s.label, q, call);
 }
 
-/// Asks the stream for a product, by the algorithm that recorded calls use if `tuned`.
+/// Requests a product from the stream; with `tuned`, by the algorithm of recorded calls.
 inline void enqueue_product(const step& s, const operand_table& table, bool tuned, queue& q) {
   const product_addresses at = offset(s.product, {table[s.operands[0]], table[s.operands[1]], table[s.operands[2]],
                                                   s.operands.size() > 3 ? table[s.operands[3]] : nullptr});
@@ -266,7 +266,7 @@ inline void enqueue_product(const step& s, const operand_table& table, bool tune
            s.product, at, q, s.label);
 }
 
-/// Asks the stream for one step.
+/// Requests one step from the stream.
 inline void enqueue(const step& s, operand_table& table, bool tuned, queue& q, const driver_table& call) {
   switch (s.what) {
     case action::launch:
@@ -294,8 +294,8 @@ inline void enqueue(const step& s, operand_table& table, bool tuned, queue& q, c
 
 }  // namespace detail
 
-/// Asks a stream, whose context is current, for all steps, with scratch_bytes at `base`. With `times`, notes how long they take, and
-/// does products as recorded calls do.
+/// Requests all steps from a stream, whose context is current, with scratch_bytes at `base`. With `times`, measures each step, and
+/// computes products as recorded calls do.
 inline void execute_in(const sequence& s, std::span<void* const> given, char* base, const long* sizes, queue& q,
                        step_times* times = nullptr) {
   const driver_table& call = driver();
@@ -313,8 +313,8 @@ inline void execute_in(const sequence& s, std::span<void* const> given, char* ba
   times->note();
 }
 
-/// Asks this thread's current stream of the sequence's GPU for all steps and returns. `given` are the addresses of inputs
-/// and results; by-value operands are read before it returns. Throws system_error naming the step that failed.
+/// Requests all steps from this thread's current stream of the sequence's GPU, and returns. `given` has the addresses of
+/// inputs and results; by-value operands are read before the return. Throws system_error naming the step that failed.
 inline void execute(const sequence& s, std::span<void* const> given, const long* sizes) {
   queue& q = current_queue(s.device);
   const context_scope here(*q.where);

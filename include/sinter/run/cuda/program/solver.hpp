@@ -12,8 +12,8 @@
 
 namespace sinter::engine::run::cuda {
 
-/// cuSOLVER's dense functions as its manual (12.0) documents them, of one element type. Matrices are in column-major order and of
-/// the GPU, as are tau, pivots, values and info; `room` is of the host, and counts elements.
+/// cuSOLVER's dense functions by its manual (12.0), for one element type. Matrices, tau, pivots, values and info are on the
+/// GPU, in column-major order. `room` is on the host, and counts elements.
 template <class T>
 struct solver_functions {
   int (*potrf_room)(void* handle, int half, int n, T* a, int ld, int* room) = nullptr;
@@ -31,7 +31,7 @@ struct solver_functions {
                T* vt, int ldvt, T* work, int room, T* beside, int* info) = nullptr;
 };
 
-/// cuBLAS' solution of triangular systems, as its manual (13.0) documents it; `alpha` is of the host.
+/// cuBLAS' solution of triangular systems by its manual (13.0); `alpha` is on the host.
 template <class T>
 struct triangular_functions {
   int (*trsm)(void* handle, int side, int half, int transposed, int diagonal, int m, int n, const T* alpha, const T* a,
@@ -68,7 +68,7 @@ namespace detail {
 inline constexpr int lower_half = 0, upper_half = 1, with_vectors = 1, right_side = 1, as_it_is = 0, any_diagonal = 0,
                      unit_diagonal = 1, solver_has_no_memory = 2, blas_has_no_memory = 3;
 
-/// Functions of a library, each by its name.
+/// The functions taken from a library, by name.
 struct taken {
   void* from;
   bool whole = true;
@@ -111,7 +111,8 @@ SINTER_API void open_triangular(solver_table& out) {
   out.solves_triangles = take.whole;
 }
 
-/// With what it is linked to: Python's packages have each library in a folder of its own, where the loader does not look.
+/// Opens a library with its dependencies: Python's packages have each library in a separate folder, where the loader does not
+/// search.
 inline library open_with_others(const library_names& names) {
   library found = open_library(names);
   if (found.handle != nullptr || !environment(names.override_variable).empty()) return found;
@@ -145,7 +146,7 @@ SINTER_API void open_solver(solver_table& out) {
   out.factorises = take.whole;
 }
 
-/// The queue of a stream, on the GPU whose context is current.
+/// The queue of a stream on the GPU with the current context.
 SINTER_API queue& queue_of(api::stream stream) {
   api::context here = nullptr;
   check(driver().context_get(&here), "asking for the current context");
@@ -161,11 +162,11 @@ SINTER_API queue& queue_of(api::stream stream) {
 
 }  // namespace detail
 
-/// cuSOLVER and cuBLAS, opened at the first call; SINTER_LIBCUSOLVER=none, SINTER_LIBCUBLAS=none: not at all.
+/// cuSOLVER and cuBLAS, opened at the first call; SINTER_LIBCUSOLVER=none and SINTER_LIBCUBLAS=none disable them.
 SINTER_API const solver_table& solver_library() {
   static const solver_table& table = *new solver_table([] {
     solver_table out;
-    // cuSOLVER is linked to cuBLAS, which is the second's to find.
+    // cuSOLVER depends on cuBLAS, so cuBLAS is opened first.
     if (detail::environment("SINTER_LIBCUBLAS") != "none") detail::open_triangular(out);
     if (detail::environment("SINTER_LIBCUSOLVER") != "none") detail::open_solver(out);
     return out;
@@ -173,7 +174,7 @@ SINTER_API const solver_table& solver_library() {
   return table;
 }
 
-/// The libraries' handles for one stream; they work in memory of their own.
+/// The libraries' handles for one stream; they have their own work memory.
 struct solver {
   queue* where = nullptr;
   void *dense = nullptr, *blas = nullptr;
@@ -182,14 +183,14 @@ struct solver {
 
 namespace detail {
 
-/// Throws for what a library answers but 0.
+/// Throws for any library result except 0.
 inline void demand(int status, const char* library, const std::string& what, const char* variable) {
   if (status != 0)
     throw system_error("[cuda] " + std::string(library) + ": " + what + " fails with error " + std::to_string(status) +
                        "; " + variable + "=none does without it");
 }
 
-/// A handle for a stream. Where the library finds no memory, free blocks go back to the driver first.
+/// A handle for a stream. If the library finds no memory, free blocks are first returned to the driver.
 template <class Create, class Set>
 void* started(Create* create, Set* set, int no_memory, const queue& q, const char* library, const char* variable) {
   void* handle = nullptr;

@@ -1,4 +1,4 @@
-// run/cuda/program/tape.hpp: walks over steps that make the nodes of a CUDA graph, or give them other operands.
+// run/cuda/program/tape.hpp: walks over steps that make the nodes of a CUDA graph, or update their operands.
 #pragma once
 
 #include <algorithm>
@@ -18,34 +18,33 @@ namespace sinter::engine::run::cuda {
 
 namespace detail {
 
-/// What all walks over one sequence, and over the parts of its routines, need.
+/// The common data of all walks over one sequence, and over its routines' parts.
 struct walk_plan {
   int device = 0;
   bool tuned = false;
-  sorted_map<const step*, std::int64_t> workspace;  ///< offset of a product's own scratch memory
+  sorted_map<const step*, std::int64_t> workspace;  ///< offset of a product's scratch memory
   sorted_map<const sequence*, series<series<int>>> waits;
   const char* source = nullptr;  ///< sequence::choose
-  step choose;                   ///< that, made when it is first needed
+  step choose;                   ///< the launch of `source`, made on first use
 
-  /// How the library does it on addresses of this alignment.
+  /// The library's plan for addresses of this alignment.
   product_plan& product(const step& s, int alignment) const {
     return tuned && alignment == 16 ? tuned_product(s.product, device, s.label)
                                     : plan_product(s.product, alignment, device);
   }
 };
 
-/// What one walk made, for the next ones: in the order of the walk.
+/// The results of a walk for later walks, in the order of the walk.
 struct recorded_nodes {
   graph_handle made;
   series<api::node> nodes;
   series<std::uint64_t> words;  ///< operands: addresses and values
   series<api::condition> conditions;
-  series<storage>
-      tables;  ///< of each walk over steps with tables in memory, which it writes before the graph is launched
+  series<storage> tables;  ///< for each walk over steps, its tables in memory, written before the graph is launched
   api::executable code = nullptr;  ///< null during the first walk
-  bool may_overlap = true;         ///< where the driver lets it
-  std::size_t early = 0;           ///< edges whose later kernel is begun early
-  bool refused = false;            ///< the driver takes no such edge: the graph is of no use
+  bool may_overlap = true;         ///< if the driver permits it
+  std::size_t early = 0;           ///< edges whose later kernel starts early
+  bool refused = false;            ///< the driver refuses such edges, so the graph is unusable
 };
 
 inline bool does_nothing(const step& s) {
@@ -62,7 +61,7 @@ inline bool does_nothing(const step& s) {
   return false;
 }
 
-/// From now on all of this process' steps begin when those that they wait for have ended.
+/// From now on all steps of this process start only after their predecessors have ended.
 inline void refuse_early(api::result r) {
   driver_instance().refuses_early_edges = true;
   logs::to("perf", [&] { return "the driver begins no kernel of a recorded call early: " + coded(r); });
@@ -70,8 +69,8 @@ inline void refuse_early(api::result r) {
 
 }  // namespace detail
 
-/// A walk over steps. The first one adds nodes to a graph, each behind those of the frontier, whose place it takes. A later one, over
-/// the same steps, changes the nodes whose operands moved. Throws system_error when the driver refuses a node.
+/// A walk over steps. The first walk adds nodes to a graph, each after the nodes of the frontier, which it then replaces. A
+/// later walk over the same steps changes the nodes whose operands moved. Throws system_error if the driver refuses a node.
 class tape {
  public:
   tape(detail::walk_plan& plan, detail::recorded_nodes& to, char* workspace, const long* sizes)
@@ -85,11 +84,12 @@ class tape {
         context_(device_at(plan.device).context),
         graph_(to.made.get()) {}
 
-  /// A later walk's: false when a node does not take its operands: a library does a product otherwise now, say.
+  /// For a later walk: false if a node cannot take its operands, because a library now computes a product in another way, for
+  /// example.
   bool fits() const { return !stale_; }
   std::size_t changed() const { return changed_; }
 
-  /// The steps on the given addresses: each waits for those whose memory it needs, the first ones for the frontier.
+  /// The steps on the given addresses: each waits for the steps on its memory, the first ones for the frontier.
   void steps(const sequence& s, std::span<void* const> given, char* scratch) {
     detail::operand_table table(s, given, scratch, sizes_);
     if (s.table_bytes != 0) send_tables(s, table);
@@ -116,7 +116,7 @@ class tape {
       if (is_last[i]) join(after[i]);
   }
 
-  /// f(k) for k < count, none behind another.
+  /// f(k) for k < count, without order among them.
   template <class F>
   void side_by_side(std::size_t count, F&& f) {
     if (!adds_) {
@@ -150,13 +150,13 @@ class tape {
         [&](api::node of) { return driver().graph_set_copy(to_.code, of, &c, context_); });
   }
 
-  /// A launch with these parameters; `words` are what of them may move.
+  /// A launch with these parameters; `words` are the parameters that may change.
   void kernel(const step& s, void** parameters, std::span<void* const> words) {
     for (void* const w : words) note(reinterpret_cast<std::uintptr_t>(w));
     add_kernel(s, parameters);
   }
 
-  /// A condition, which choose() sets.
+  /// A condition, to be set by choose().
   api::condition condition() {
     if (!adds_) return to_.conditions[condition_++];
     auto& state = detail::driver_instance();
@@ -169,7 +169,7 @@ class tape {
     return to_.conditions.back();
   }
 
-  /// Sets `yes` to the bool at `test`, and `no`, unless it is the same, to the opposite.
+  /// Sets `yes` to the bool at `test`, and `no`, if it differs, to the opposite.
   void choose(const void* test, api::condition yes, api::condition no) {
     step& s = plan_.choose;
     if (!s.code) {
@@ -181,7 +181,7 @@ class tape {
     add_kernel(s, parameters);
   }
 
-  /// The nodes that f adds are a body: run once where the condition holds (api::conditional_if), or as long as it does.
+  /// The nodes that f adds form a body, which runs once if the condition holds (api::conditional_if), or as long as it holds.
   template <class F>
   void body(int kind, api::condition handle, F&& f) {
     if (!adds_) return f();
@@ -203,8 +203,9 @@ class tape {
   }
 
  private:
-  /// A node that others may wait for; `awaits`: a kernel before whose end one that awaits, too, may be begun. That one touches
-  /// no memory until then, and ends after it: who waits for a step's end waits for all that it waited for, over edges of either kind.
+  /// A node that others may wait for. With `awaits`, a kernel that also awaits may start before its end. That kernel accesses
+  /// no memory until then, and ends after it. So a step that waits for a step's end waits for all its predecessors, over
+  /// edges of either kind.
   struct tail {
     api::node of = nullptr;
     bool awaits = false;
@@ -232,7 +233,7 @@ class tape {
     detail::send_tables(s, table, current_queue(plan_.device));
   }
 
-  /// Remembers what the driver says to conditional nodes.
+  /// Records the driver's result for conditional nodes.
   void learn(api::result r) {
     if (r != api::success) detail::driver_instance().refuses_conditions = true;
     check_request(r, "recording a branch in", label_);
@@ -244,7 +245,7 @@ class tape {
     moved_ = std::exchange(to_.words[word_++], word) != word || moved_;
   }
 
-  /// add(node, after) makes the node, set(node) gives it its operands.
+  /// add(node, after) makes the node, set(node) updates its operands.
   template <class Add, class Set>
   void next(bool awaits, Add&& add, Set&& set) {
     if (!adds_) {
@@ -362,11 +363,11 @@ class tape {
   const long* sizes_;
   bool adds_, may_overlap_;
   api::context context_;
-  api::graph graph_;  ///< the body that nodes are added to
+  api::graph graph_;  ///< the body to which nodes are added
   tails frontier_;
   const char* label_ = "";
   std::size_t table_ = 0;
-  // Of a later walk: where it is, and what it found.
+  // For a later walk: its position and findings.
   std::size_t node_ = 0, word_ = 0, condition_ = 0, changed_ = 0;
   bool moved_ = false, stale_ = false;
 };

@@ -1,4 +1,4 @@
-// run/cuda/program/tune.hpp: the fastest of the algorithms that cuBLASLt offers for a product, by measurement.
+// run/cuda/program/tune.hpp: the fastest of cuBLASLt's algorithms for a product, by measurement.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ inline std::int64_t reach_of(std::int64_t rows, std::int64_t columns, std::int64
   return ((batches - 1) * batch + (rows - 1) * row + columns) * static_cast<std::int64_t>(size_of(type));
 }
 
-/// Operands to measure a product on, unless there is no room for them: none is zero or special.
+/// Operands for measuring a product, if there is room for them; none is zero or special.
 class trial_operands {
  public:
   trial_operands(const matmul& w, std::size_t workspace, int device) {
@@ -51,7 +51,8 @@ class trial_operands {
   storage memory_;
 };
 
-/// Milliseconds of a few products with the plan's present choice; the best of some tries. Infinite where the driver has no room.
+/// Milliseconds for a few products with the plan's present algorithm, the best of some tries. Infinite if the driver has no
+/// room.
 SINTER_API float measured(product_plan& p, const trial_operands& on, int device, const char* label) {
   constexpr int together = 8, tries = 4;
   const driver_table& call = driver();
@@ -90,8 +91,8 @@ SINTER_API float measured(product_plan& p, const trial_operands& on, int device,
   return best;
 }
 
-/// Leaves the fastest of the library's offers as the plan's choice; its first one unless another is clearly faster, or where
-/// there is no room to measure.
+/// Makes the fastest of the library's algorithms the plan's choice. It is the library's first one unless another is clearly
+/// faster, or if there is no room to measure.
 inline void tune(product_plan& p, int device, const char* label) {
   const series<blas_table::heuristic> offers = offers_of(p, 8);
   if (offers.size() < 2) return;
@@ -114,8 +115,8 @@ inline void tune(product_plan& p, int device, const char* label) {
 
 }  // namespace detail
 
-/// The plan for a product on 16-byte aligned addresses with the algorithm that was fastest when this GPU tried those that
-/// cuBLASLt offers; measured at the first call, which waits for the GPU. Throws system_error when there is no cuBLASLt, or, naming `label`, when it fails.
+/// The plan for a product on 16-byte aligned addresses, with the fastest of cuBLASLt's algorithms on this GPU. The first call
+/// measures them, and waits for the GPU. Throws system_error without cuBLASLt, or, naming `label`, if it fails.
 SINTER_API product_plan& tuned_product(const matmul& product, int device, const char* label = nullptr) {
   const matmul what = detail::plan_key(product);
   product_plan& usual = plan_product(product, 16, device);
