@@ -108,17 +108,24 @@ SINTER_INLINE auto value_at(const E& e, const row<N>& r, std::int64_t i) {
   }
 }
 
-/// An expression as a stage point: what computes its elements in memory of the host, and what a GPU's program is found by.
+/// A type of expression at a stage point: its terms, what computes its elements in memory of the host, and what a GPU's program
+/// is found by.
 struct row_stage {
-  const void* expression;
+  const term* terms;
+  int count;
   row_function fill;
   const char* name;
   const void* signature;
 };
 
-/// The elements and extents of an eager expression on the device of its operands, or on `otherwise` when it has none.
-/// (loop_moves.hpp)
-SINTER_API storage run_rows(expression_view e, const row_stage& s, dim* extents, device otherwise, location at);
+/// Makes `out` the values of an eager expression, on the device of its operands, or on `otherwise` when it has none. Returns
+/// where they are. (loop_moves.hpp)
+SINTER_API void* run_rows(const row_stage& s, const void* expression, device otherwise, location at,
+                          const tensor_parts& out);
+
+/// The same, or while tracing the value of a node. (loop_moves.hpp)
+SINTER_API void* stage_point(const row_stage& s, const void* expression, device otherwise, location at,
+                             const tensor_parts& out);
 
 }  // namespace sinter::detail
 

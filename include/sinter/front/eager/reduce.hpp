@@ -125,7 +125,7 @@ template <ir::op C, dims Result, class E>
 auto eager_reduce(const E& e, const int* axes, int count, location at) {
   using T = typename E::value_type;
   constexpr int leaf_number = leaf_count<E>;
-  const terms view(e);
+  const expression_view view = terms(e);
   index_array<E::rank> extents;
   engine::operand operands[operand_count<E>];
   operand_list list{operands};

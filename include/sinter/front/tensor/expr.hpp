@@ -44,7 +44,11 @@ struct literal {
 /// A number inside an expression: a literal, or while it is an argument of a trace a rank-0 node of dtype `type`. Its value
 /// may be read eagerly; in a trace whoever reads it calls specialise first.
 template <class T>
-struct weak : literal<T> {
+struct weak {
+  using value_type = T;
+  static constexpr int rank = 0;
+  static constexpr dims static_shape{};
+  T value;
   trace_handle traced;
   dtype type = dtype_of<T>;
 };
