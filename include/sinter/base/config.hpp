@@ -28,6 +28,7 @@
 
 // Functions whose bodies belong where they are called: a call costs more than what they do.
 #define SINTER_INLINE inline __attribute__((always_inline))
+#define SINTER_INLINE_LAMBDA __attribute__((always_inline))
 
 // A function that is chosen for a wrong call: using it is an error that begins with the text, at the caller's line.
 #define SINTER_WRONG_CALL(TEXT) __attribute__((unavailable("sinter: " TEXT)))
