@@ -108,6 +108,9 @@ SINTER_INLINE auto value_at(const E& e, const row<N>& r, std::int64_t i) {
   }
 }
 
+/// user_error where an axis of those has no elements. (loop_moves.hpp)
+SINTER_API void check_some(const char* op, const dims& extents, const int* axes, int count, location at);
+
 /// A type of expression at a stage point: its terms, what computes its elements in memory of the host, and what a GPU's program
 /// is found by.
 struct row_stage {

@@ -338,6 +338,15 @@ SINTER_API void* stage_point(const row_stage& stage, const void* expression, dev
   return nullptr;
 }
 
+SINTER_API void check_some(const char* op, const dims& extents, const int* axes, int count, location at) {
+  for (int i = 0; i < count; ++i)
+    if (extents[axes[i]] == 0)
+      fail(op,
+           "of nothing: axis " + std::to_string(axes[i]) + " of " + text::shape(extents) +
+               " is empty; test the extent before, or pad",
+           at);
+}
+
 SINTER_API bool broadcasts_to(const engine::row_source& x, const engine::row_source& to) {
   for (int i = 0; i < x.rank; ++i)
     if (x.extents[i] != 1 && x.extents[i] != to.extents[to.rank - x.rank + i]) return false;
