@@ -72,8 +72,9 @@ class donations {
     donation_flags to{flags_.data(), false};
     int index = 0;
     [[maybe_unused]] const auto one = [&]<class T>(T& tree, bool may_take) {
-      to.taken = may_take && is_named(how, index++);
+      to.taken = may_take && is_named(how, index);
       to = visit_leaves(tree, to);
+      ++index;
     };
     (one(args, is_lent<Args>), ...);
   }
