@@ -27,6 +27,7 @@
 
 // Always inlined: a call would cost more than the body.
 #define SINTER_INLINE inline __attribute__((always_inline))
+#define SINTER_INLINE_LAMBDA __attribute__((always_inline))
 
 // Marks a function that is chosen for a wrong call: its use is an error that begins with the text, at the caller's line.
 #define SINTER_WRONG_CALL(TEXT) __attribute__((unavailable("sinter: " TEXT)))

@@ -1,11 +1,14 @@
-// front/define.hpp: the non-template definitions of front/; the compiled engine includes it once.
+// front/define.hpp: the non-template definitions of front/, and template instances that programs share; the compiled engine includes it
+// once.
 #pragma once
 
 #include "eager/loop_moves.hpp"
+#include "eager/reduce.hpp"
 #include "evaluate/handle_rules.hpp"
 #include "evaluate/view_rules.hpp"
 #include "functions/arrange_rules.hpp"
 #include "functions/index_rules.hpp"
+#include "functions/matmul.hpp"
 #include "functions/order_rules.hpp"
 #include "functions/place_rules.hpp"
 #include "tensor/term_rules.hpp"
@@ -13,3 +16,17 @@
 #include "transforms/linear_rules.hpp"
 #include "transforms/sample_rules.hpp"
 #include "trees/tree_rules.hpp"
+
+namespace sinter::detail {
+#define SINTER_X(OP, T)                                                                                        \
+  template void* reduced(expression_view, const reduction<ir::op::OP, T, void>&, const void*, const int*, int, \
+                         const tensor_parts&, location);
+SINTER_REDUCED(SINTER_X)
+#undef SINTER_X
+#define SINTER_X(T)                                                               \
+  template handle eager_dot<T>(const handle&, const handle&, int, int, location); \
+  template handle dot<T>(const handle&, const handle&, int, int, location);       \
+  template handle product_of<T>(const handle&, const handle&, const dims&, location);
+SINTER_PRODUCTS(SINTER_X)
+#undef SINTER_X
+}  // namespace sinter::detail

@@ -222,35 +222,45 @@ template <class X, class Output>
   }
 }
 
+/// Turns outputs into tensors, in order.
+template <class Output>
+struct output_reader {
+  Output* next;
+
+  template <class Leaf>
+  void leaf([[maybe_unused]] Leaf&& x) {
+    using X = std::remove_cvref_t<Leaf>;
+    if constexpr (branch_of<X>() == branch::tensor) x = leaf_from<X>(*next++);
+  }
+  void length(std::uint64_t) {}
+  void key(const std::string&) {}
+};
+
 /// The result tree: the skeleton with its tensors from `next`, in order, after `run`. A copy constructor of the user can throw
 /// before `run` only.
-template <class Result, class Run, class Next>
-requires(owns_leaves<Result>()) Result assemble(const void* skeleton, Run&& run, Next&& next) {
+template <class Result, class Run, class Output>
+requires(owns_leaves<Result>()) Result assemble(const void* skeleton, Run&& run, Output* next) {
   Result out = *static_cast<const Result*>(skeleton);  // in no inner scope: g++ 12 would move it
   run();
-  for_each_leaf(out, [&]<class Leaf>([[maybe_unused]] Leaf&& x) {
-    using X = std::remove_cvref_t<Leaf>;
-    if constexpr (branch_of<X>() == branch::tensor) x = leaf_from<X>(next());
-  });
+  visit_leaves(out, output_reader<Output>{next});
   return out;
 }
-template <class Result, class Run, class Next>
-requires(!owns_leaves<Result>()) Result assemble(const void* skeleton, Run&& run, Next&& next) {
+template <class Result, class Run, class Output>
+requires(!owns_leaves<Result>()) Result assemble(const void* skeleton, Run&& run, [[maybe_unused]] Output* next) {
   const Result& shape = *static_cast<const Result*>(skeleton);
   run();
   if constexpr (facts_of<Result>.tensors == 0) return shape;
   else
     return map_tree(
-        "run", {}, [&]<class X>(const X&) { return leaf_from<X>(next()); }, shape);
+        "run", {}, [&]<class X>(const X&) { return leaf_from<X>(*next++); }, shape);
 }
 
 /// The results of a call that trace_call answered.
 template <class Result>
 SINTER_COLD Result answer_of(engine::traced& t) {
   if constexpr (!std::is_void_v<Result>) {
-    engine::captured* next = t.answer->data();
     return assemble<Result>(
-        t.skeleton.get(), [] {}, [&]() -> engine::captured& { return *next++; });
+        t.skeleton.get(), [] {}, t.answer->data());
   }
 }
 
@@ -267,8 +277,7 @@ Result run_program(const engine::program& code, const void* skeleton, std::span<
   if constexpr (std::is_void_v<Result>) {
     run();
   } else {
-    engine::output* next = outputs.data();
-    return assemble<Result>(skeleton, run, [&]() -> engine::output& { return *next++; });
+    return assemble<Result>(skeleton, run, outputs.data());
   }
 }
 

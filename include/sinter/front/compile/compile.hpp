@@ -31,6 +31,35 @@ inline bool is_named(const options& how, int index) {
   return std::find(how.donate.begin(), how.donate.end(), index) != how.donate.end();
 }
 
+/// Writes a flag for each tensor: whether the call may take it.
+struct donation_flags {
+  std::uint8_t* next;
+  bool taken;
+
+  template <class Leaf>
+  void leaf(Leaf&&) {
+    using given_leaf = std::remove_reference_t<Leaf>;
+    if constexpr (branch_of<std::remove_const_t<given_leaf>>() == branch::tensor)
+      *next++ = taken && !std::is_const_v<given_leaf>;
+  }
+  void length(std::uint64_t) {}
+  void key(const std::string&) {}
+};
+
+/// Makes tensors handles to nothing that name a call.
+struct donation {
+  location call;
+
+  template <class Leaf>
+  void leaf([[maybe_unused]] Leaf&& x) const {
+    using given_leaf = std::remove_reference_t<Leaf>;
+    if constexpr (is_tensor<given_leaf>) access::donate(x, call);
+    else if constexpr (is_dynamic<given_leaf>) x.donate(call);
+  }
+  void length(std::uint64_t) const {}
+  void key(const std::string&) const {}
+};
+
 /// Flags for every leaf of the donated arguments.
 template <class... Args>
 class donations {
@@ -40,15 +69,11 @@ class donations {
   donations(const options& how, std::size_t leaves, std::remove_reference_t<Args>&... args)
       : any_(!how.donate.empty() && (... || is_lent<Args>)), flags_(any_ ? leaves : 0) {
     if (!any_) return;
-    std::uint8_t* next = flags_.data();
+    donation_flags to{flags_.data(), false};
     int index = 0;
     [[maybe_unused]] const auto one = [&]<class T>(T& tree, bool may_take) {
-      const bool taken = may_take && is_named(how, index);
-      for_each_leaf(tree, [&]<class Leaf>(Leaf&&) {
-        using given_leaf = std::remove_reference_t<Leaf>;
-        if constexpr (branch_of<std::remove_const_t<given_leaf>>() == branch::tensor)
-          *next++ = taken && !std::is_const_v<given_leaf>;
-      });
+      to.taken = may_take && is_named(how, index);
+      to = visit_leaves(tree, to);
       ++index;
     };
     (one(args, is_lent<Args>), ...);
@@ -73,12 +98,7 @@ void empty_donated(const options& how, location call, last_kept& file, std::remo
     const int own = index++;
     if constexpr (lent.value) {
       if constexpr (facts_of<T>.tensors != 0)
-        if (is_named(how, own))
-          for_each_leaf(tree, [&]<class Leaf>(Leaf&& x) {
-            using given_leaf = std::remove_reference_t<Leaf>;
-            if constexpr (is_tensor<given_leaf>) access::donate(x, call);
-            else if constexpr (is_dynamic<given_leaf>) x.donate(call);
-          });
+        if (is_named(how, own)) visit_leaves(tree, donation{call});
     }
   };
   (one(args, std::bool_constant<is_lent<Args>>()), ...);

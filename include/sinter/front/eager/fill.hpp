@@ -39,15 +39,16 @@ void fill_row(const void* expression, const cursor* at, std::int64_t begin, std:
   for (std::int64_t i = begin; i < end; ++i) *out++ = static_cast<T>(value_at<0>(e, r, i));
 }
 
-/// Evaluates `e` into new storage, on the device of its tensors, or on `otherwise` without tensors.
 template <class E>
-auto eager_evaluate(const E& e, location at, device otherwise = {}) {
-  using T = typename E::value_type;
-  index_array<E::rank> extents;
-  storage memory =
-      run_rows(terms(e), {&e, &fill_row<E>, stage_name<E>(), &stage_signature<E>}, extents.data(), otherwise, at);
-  T* const first = static_cast<T*>(memory.data());
-  return access::make<T, E::static_shape>(std::move(memory), first, extents, row_major_strides(extents));
+inline constexpr row_stage stage_of = {terms_of<E>.data(), term_count<E>, &fill_row<E>, stage_name<E>(),
+                                       &stage_signature<E>};
+
+/// Evaluates `e` into new storage, on the device of its tensors.
+template <class E>
+auto eager_evaluate(const E& e, location at) {
+  tensor<typename E::value_type, E::static_shape> out;
+  access::point_to(out, run_rows(stage_of<E>, &e, {}, at, access::parts(out)));
+  return out;
 }
 
 }  // namespace sinter::detail

@@ -110,17 +110,26 @@ SINTER_INLINE auto value_at(const E& e, const row<N>& r, std::int64_t i) {
   }
 }
 
-/// An expression as a stage point: the computation of its elements in host memory, and the key of a GPU's program.
+/// user_error if one of the axes has no elements. (loop_moves.hpp)
+SINTER_API void check_some(const char* op, const dims& extents, const int* axes, int count, location at);
+
+/// A type of expression at a stage point: its terms, the computation of its elements in host memory, and the key of a GPU's program.
 struct row_stage {
-  const void* expression;
+  const term* terms;
+  int count;
   row_function fill;
   const char* name;
   const void* signature;
 };
 
-/// The elements and extents of an eager expression on the device of its operands, or on `otherwise` without tensors.
-/// (loop_moves.hpp)
-SINTER_API storage run_rows(expression_view e, const row_stage& s, dim* extents, device otherwise, location at);
+/// Computes an eager expression into `out`, on the device of its operands, or on `otherwise` without tensors. Returns the address of
+/// the elements. (loop_moves.hpp)
+SINTER_API void* run_rows(const row_stage& s, const void* expression, device otherwise, location at,
+                          const tensor_parts& out);
+
+/// The same; while tracing, `out` becomes a node. (loop_moves.hpp)
+SINTER_API void* stage_point(const row_stage& s, const void* expression, device otherwise, location at,
+                             const tensor_parts& out);
 
 }  // namespace sinter::detail
 

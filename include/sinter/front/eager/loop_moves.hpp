@@ -56,10 +56,10 @@ inline void put_operands(expression_view e, operand_list& list, location at, dim
   for (int i = 0; i < e.count; ++i) {
     if (e.terms[i].is == term::operation) continue;
     engine::operand& x = list.at[list.count++];
-    put_operand(e.terms[i], e.at[i], x, at);
+    put_operand(e.terms[i], e.place(i), x, at);
     if (x.owner && !*x.owner) {
       operand_facts nothing;
-      e.terms[i].read(e.at[i], nothing);
+      e.terms[i].read(e.place(i), nothing);
       const location call = donated_to(nothing.data, nothing.marks);
       if (extents && !call.line) extents_of(e, extents, at);
       fail_undefined("tensor", at, call);
@@ -93,7 +93,7 @@ SINTER_COLD inline int check_devices(expression_view e, int i, const operand_lis
   const int first = operand;
   int next = i + 1;
   for (int k = 0; k < t.arity; ++k) next = check_devices(e, next, list, operand, at);
-  const auto& where = *static_cast<const location*>(e.at[i]);
+  const auto& where = *static_cast<const location*>(e.place(i));
   check_devices({list.at, operand, true}, first, ir::name(t.code), where.line ? where : at);
   return next;
 }
@@ -291,7 +291,8 @@ SINTER_API storage moved(const engine::operand& x, device to, location at, bool 
   return here == to ? memory : there(memory, memory.data());
 }
 
-SINTER_API storage run_rows(expression_view e, const row_stage& stage, dim* extents, device otherwise, location at) {
+/// The elements of an eager expression, whose extents go to `extents`.
+inline storage run_rows(expression_view e, const row_stage& stage, dim* extents, device otherwise, location at) {
   const term& result = e.terms[0];
   const auto count = static_cast<std::size_t>(e.count);
   local_list<engine::operand, 16> operands(count);
@@ -318,8 +319,33 @@ SINTER_API storage run_rows(expression_view e, const row_stage& stage, dim* exte
   bind_leaves(list, result.rank, leaves.data());
   int leaf_number = 0;
   for (int i = 0; i < list.count; ++i) leaf_number += !list.at[i].is_number();
-  for_each_row(s, leaves.data(), leaf_number, stage.expression, stage.fill, static_cast<char*>(memory.data()), bytes);
+  for_each_row(s, leaves.data(), leaf_number, e.expression, stage.fill, static_cast<char*>(memory.data()), bytes);
   return memory;
+}
+
+SINTER_API void* run_rows(const row_stage& stage, const void* expression, device otherwise, location at,
+                          const tensor_parts& out) {
+  const expression_view e{stage.terms, stage.count, expression};
+  *out.memory = run_rows(e, stage, out.extents, otherwise, at);
+  put_strides(out.extents, out.strides, stage.terms->rank);
+  return out.memory->data();
+}
+
+SINTER_API void* stage_point(const row_stage& stage, const void* expression, device otherwise, location at,
+                             const tensor_parts& out) {
+  const auto& t = engine::current();
+  if (!t) return run_rows(stage, expression, otherwise, at, out);
+  push_point(t, {stage.terms, stage.count, expression}, at, out);
+  return nullptr;
+}
+
+SINTER_API void check_some(const char* op, const dims& extents, const int* axes, int count, location at) {
+  for (int i = 0; i < count; ++i)
+    if (extents[axes[i]] == 0)
+      fail(op,
+           "of nothing: axis " + std::to_string(axes[i]) + " of " + text::shape(extents) +
+               " is empty; test the extent before, or pad",
+           at);
 }
 
 SINTER_API bool broadcasts_to(const engine::row_source& x, const engine::row_source& to) {

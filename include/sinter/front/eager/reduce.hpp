@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <type_traits>
 #include <vector>
@@ -68,8 +69,20 @@ void combine_row(const void* expression, const cursor* at, std::int64_t begin, s
 template <ir::op C>
 struct combiner_tag {};
 
+/// What a reduction of T is compiled for: with a compiled engine the loops of these types are the engine's.
+#if defined(SINTER_COMPILED)
+template <class T>
+inline constexpr bool is_reduced_by_engine =
+    std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, std::int64_t> || std::is_same_v<T, bool>;
+template <class T>
+using reduction_set = std::conditional_t<is_reduced_by_engine<T>, void, simd::instruction_set>;
+#else
+template <class T>
+using reduction_set = simd::instruction_set;
+#endif
+
 /// One reduction with its expression's type erased: all of the same C and dtype share one loop.
-template <ir::op C, class Out, class Set = simd::instruction_set>
+template <ir::op C, class Out, class Set = reduction_set<Out>>
 struct reduction {
   using T = compute_type<Out>;
   using Total = total_type<C, T>;
@@ -119,41 +132,68 @@ struct reduction {
   }
 };
 
+/// Makes `out` the values of `e` reduced over `count` axes by r, with its axes dropped, and returns where they are. `signature` is
+/// what a GPU's program is found by. user_error for the maximum or minimum of nothing.
+template <ir::op C, class T, class Set>
+void* reduced(expression_view e, const reduction<C, T, Set>& r, const void* signature, const int* axes, int count,
+              const tensor_parts& out, location at) {
+  const int rank = e.terms->rank;
+  local_list<engine::operand, 16> operands(static_cast<std::size_t>(e.count));
+  operand_list list{operands.data()};
+  dims extents(int{rank}), kept;
+  collect(e, list, at, extents.extent);
+  for (int i = 0; i < rank; ++i)
+    if (std::find(axes, axes + count, i) == axes + count) kept.push(extents[i]);
+  std::copy_n(kept.extent, kept.rank, out.extents);
+  put_strides(out.extents, out.strides, kept.rank);
+  if (list.on_gpu) {
+    std::int64_t facts[max_rank];
+    std::copy(axes, axes + count, facts);
+    const auto trace = [&] { return push_reduce(C, push(*engine::current(), e, at), axes, count, at); };
+    *out.memory =
+        run_stage("reduce", signature, list, {facts, static_cast<std::size_t>(count)}, device_of(list, {}), at, trace)
+            .memory;
+    return out.memory->data();
+  }
+  *out.memory = new_memory("reduce", kept, sizeof(T), at);
+  T* const to = static_cast<T*>(out.memory->data());
+  int leaf_number = 0;
+  for (int i = 0; i < list.count; ++i) leaf_number += !list.at[i].is_number();
+  leaf_list leaves(leaf_number);
+  bind_leaves(list, rank, leaves.data());
+  const reduction_space s(leaves.data(), leaf_number, as_numbers(extents.extent), rank, axes, count);
+  if (s.results == 0) return to;
+  if ((C == ir::op::maximum || C == ir::op::minimum) && s.reduced == 0)
+    fail(ir::name(C), "nothing to reduce: the shape is " + text::shape(extents) + "; pad it, or skip the reduction",
+         at);
+  if (s.reduced == 0) std::fill(to, to + s.results, static_cast<T>(identity_of<C, compute_type<T>>()));
+  else run_reduction(r, s, to);
+  return to;
+}
+
+#define SINTER_REDUCED(X)                                                                                            \
+  X(add, float)                                                                                                      \
+  X(mul, float) X(maximum, float) X(minimum, float) X(add, double) X(mul, double) X(maximum, double)                 \
+      X(minimum, double) X(add, std::int64_t) X(mul, std::int64_t) X(maximum, std::int64_t) X(minimum, std::int64_t) \
+          X(bit_or, bool) X(bit_and, bool)
+#if defined(SINTER_COMPILED)
+#define SINTER_X(OP, T)                                                                                               \
+  extern template void* reduced(expression_view, const reduction<ir::op::OP, T, void>&, const void*, const int*, int, \
+                                const tensor_parts&, location);
+SINTER_REDUCED(SINTER_X)
+#undef SINTER_X
+#endif
+
 /// Reduces `e` over `count` axes with C: add, mul, maximum, minimum, bit_or or bit_and. The axes are dropped; Result is
 /// the static shape that remains. user_error for the maximum or minimum of nothing.
 template <ir::op C, dims Result, class E>
 auto eager_reduce(const E& e, const int* axes, int count, location at) {
   using T = typename E::value_type;
-  constexpr int leaf_number = leaf_count<E>;
-  const terms view(e);
-  index_array<E::rank> extents;
-  engine::operand operands[operand_count<E>];
-  operand_list list{operands};
-  collect(view, list, at, extents.data());
-  index_array<Result.rank> kept{};
-  if constexpr (Result.rank > 0)
-    for (int i = 0, to = 0; i < E::rank; ++i)
-      if (std::find(axes, axes + count, i) == axes + count)
-        kept[static_cast<std::size_t>(to++)] = extents[static_cast<std::size_t>(i)];
-  if (list.on_gpu) {
-    std::int64_t facts[max_rank];
-    std::copy(axes, axes + count, facts);
-    const auto trace = [&] { return push_reduce(C, push(*engine::current(), view, at), axes, count, at); };
-    auto out = run_stage("reduce", &stage_signature<E, combiner_tag<C>>, list, {facts, static_cast<std::size_t>(count)},
-                         device_of(list, {}), at, trace);
-    return from_output<T, Result>(std::move(out), kept);
-  }
-  auto result = empty<T, Result>("reduce", kept, at);
-  leaf leaves[bound(leaf_number)];
-  bind_leaves(list, E::rank, leaves);
-  const reduction_space s(leaves, leaf_number, as_numbers(extents.data()), E::rank, axes, count);
-  if (s.results == 0) return result;
-  if ((C == ir::op::maximum || C == ir::op::minimum) && s.reduced == 0)
-    fail(ir::name(C), "nothing to reduce: the shape is " + shape_text(extents) + "; pad it, or skip the reduction", at);
-  T* out = access::data(result);
-  if (s.reduced == 0) std::fill(out, out + s.results, static_cast<T>(identity_of<C, compute_type<T>>()));
-  else run_reduction(reduction<C, T>{&e, &reduce_row<C, E>, &combine_row<C, E>}, s, out);
-  return result;
+  tensor<T, Result> out;
+  const reduction<C, T> r{&e, &reduce_row<C, E>, &combine_row<C, E>};
+  access::point_to(out,
+                   reduced(terms(e), r, &stage_signature<E, combiner_tag<C>>, axes, count, access::parts(out), at));
+  return out;
 }
 
 }  // namespace sinter::detail

@@ -1,6 +1,7 @@
 // front/eager/vector_loop.hpp: an expression's value at several positions of a row at once.
 #pragma once
 
+#include <array>
 #include <cstring>
 
 #include "../../loops/simd.hpp"
@@ -68,19 +69,15 @@ SINTER_INLINE auto vector_at(const E& e, const row<N>& r, std::int64_t i) {
   }
 }
 
+/// The bytes of an element of each leaf.
 template <class E>
-void leaf_sizes(int*& out) {
-  if constexpr (!is_literal<E>) *out++ = static_cast<int>(sizeof(typename E::value_type));
-}
-template <class E>
-requires is_expr<E>
-void leaf_sizes(int*& out) {
-  []<ir::op Op, class T, dims Shape, class... Operands>(std::type_identity<expr<Op, T, Shape, Operands...>>,
-                                                        int*& sizes) {
-    (leaf_sizes<Operands>(sizes), ...);
-  }
-  (std::type_identity<E>{}, out);
-}
+inline constexpr auto leaf_sizes = [] {
+  std::array<int, static_cast<std::size_t>(bound(leaf_count<E>))> all{};
+  std::size_t n = 0;
+  for (const term& t : terms_of<E>)
+    if (t.is == term::tensor || t.is == term::index) all[n++] = static_cast<int>(size_of(t.type));
+  return all;
+}();
 
 /// Replaces leaves that do not move by copies of their element; false when one steps by more than an element.
 inline bool prepare_vectors(cursor* at, const int* size, int count, char* splat, int splat_bytes) {
@@ -102,10 +99,7 @@ struct vector_row {
   static constexpr int splat_bytes = width * static_cast<int>(sizeof(lane_type<E>));
 
   explicit vector_row(const cursor* from) : r(from) {
-    int size[bound(count)];
-    int* end = size;
-    leaf_sizes<E>(end);
-    ok = prepare_vectors(r.at, size, count, splat, splat_bytes);
+    ok = prepare_vectors(r.at, leaf_sizes<E>.data(), count, splat, splat_bytes);
   }
   SINTER_INLINE auto operator()(const E& e, std::int64_t i) const { return vector_at<lane_type<E>, 0>(e, r, i); }
 

@@ -10,14 +10,11 @@ namespace detail {
 
 /// Pushes `e` onto the current trace and wraps the node.
 template <class E>
-SINTER_COLD auto push_value(const std::shared_ptr<engine::tracer>& t, const E& e, location at) {
-  index_array<E::rank> extents;
-  if constexpr (is_number<E>) {
-    return access::traced<typename E::value_type, E::static_shape>(t, push(*t, e, at), extents);
-  } else {
-    const ir::node_id node = push(*t, terms(e), at, extents.data());
-    return access::traced<typename E::value_type, E::static_shape>(t, node, extents);
-  }
+auto push_value(const std::shared_ptr<engine::tracer>& t, const E& e, location at) {
+  tensor<typename E::value_type, E::static_shape> out;
+  if constexpr (is_number<E>) push_point(t, terms(e.template as<typename E::value_type>()), at, access::parts(out));
+  else push_point(t, terms(e), at, access::parts(out));
+  return out;
 }
 
 /// A uniform tensor. Unless `fixed`, its value may depend on a floating argument of a trace. (below)
@@ -28,8 +25,9 @@ tensor<T, Shape> filled(const char* op, T value, const index_array<Shape.rank>& 
 /// The value of `e` on the device of its tensors, or on `otherwise` if it has no tensors.
 template <tensor_like E>
 auto evaluate_on(const E& e, device otherwise, location at) {
-  const auto& t = engine::current();
-  if (t) return push_value(t, e, at);
+  if constexpr (any_tensor<E> || is_number<E>) {
+    if (const auto& t = engine::current()) return push_value(t, e, at);
+  }
   if constexpr (any_tensor<E>) {
     if (e.is_traced()) check_tracer(access::tracer(e).get(), nullptr, at);
     return e;
@@ -38,8 +36,16 @@ auto evaluate_on(const E& e, device otherwise, location at) {
     using T = typename E::value_type;
     return filled<T, dims{}>("tensor", static_cast<T>(e), {}, otherwise, at);
   } else {
-    return eager_evaluate(e, at, otherwise);
+    tensor<typename E::value_type, E::static_shape> out;
+    access::point_to(out, stage_point(stage_of<E>, &e, otherwise, at, access::parts(out)));
+    return out;
   }
+}
+
+template <class Tensor, class E>
+void evaluate_into(Tensor& out, const E& e, device otherwise, location at) {
+  if constexpr (is_number<E>) out = evaluate_on(e, otherwise, at);
+  else access::point_to(out, stage_point(stage_of<E>, &e, otherwise, at, access::parts(out)));
 }
 
 template <tensor_like E>

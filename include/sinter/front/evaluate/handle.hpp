@@ -56,28 +56,28 @@ tensor_of<E> stage(const E& e, location at) {
   }
 }
 
+/// The handle of a tensor, which `e` is alone. user_error for a tensor without values. (handle_rules.hpp)
+SINTER_API handle untyped_tensor(expression_view e, location at);
+
+/// The handle of an expression's values. (handle_rules.hpp)
+SINTER_API handle untyped_values(const row_stage& s, const void* expression, location at);
+
 template <tensor_like E>
 handle untyped(const E& e, location at) {
-  const auto t = stage(e, at);
-  handle h;
-  h.extents = to_dims(t.shape());
-  h.strides = to_dims(t.strides());
-  h.type = dtype_of<typename E::value_type>;
-  h.memory = access::memory(t);
-  h.data = reinterpret_cast<std::byte*>(access::data(t));
-  h.tracer = access::tracer(t);
-  if (h.tracer) h.node = access::node(t);
-  return h;
+  if constexpr (any_tensor<E>) return untyped_tensor(terms(e), at);
+  else if constexpr (is_number<E>) return untyped_tensor(terms(detail::evaluate(e, at)), at);
+  else return untyped_values(stage_of<E>, &e, at);
 }
 
-/// The tensor of a handle; an internal error unless it has the promised dtype and extents.
+/// Moves a handle's tensor into `out`, and returns the address of its elements. An internal error unless it has the promised dtype and
+/// extents. (handle_rules.hpp)
+SINTER_API void* put_handle(handle&& h, dtype type, const dims& shape, const tensor_parts& out, location at);
+
 template <class T, dims Shape>
 tensor<T, Shape> typed(handle h, location at) {
-  ensure(h.type == dtype_of<T> && fits(Shape, h.extents), "an op gives the dtype and extents that its rule promises",
-         at);
-  if (h.tracer) return access::traced<T, Shape>(std::move(h.tracer), h.node, to_index<Shape.rank>(h.extents));
-  return access::make<T, Shape>(std::move(h.memory), reinterpret_cast<T*>(h.data), to_index<Shape.rank>(h.extents),
-                                to_index<Shape.rank>(h.strides));
+  tensor<T, Shape> out;
+  access::point_to(out, put_handle(std::move(h), dtype_of<T>, Shape, access::parts(out), at));
+  return out;
 }
 
 /// x under the static shape S, which must fit its extents.

@@ -1,6 +1,8 @@
 // front/evaluate/handle_rules.hpp: runs ops on handles: by a loop, on a GPU, or as nodes; compiled once.
 #pragma once
 
+#include <algorithm>
+
 #include "handle.hpp"
 
 namespace sinter::detail {
@@ -15,6 +17,62 @@ inline engine::operand operand_of(const handle& x) {
   a.extents = as_numbers(x.extents.extent);
   a.strides = as_numbers(x.strides.extent);
   return a;
+}
+
+SINTER_API handle untyped_tensor(expression_view e, location at) {
+  operand_facts x;
+  e.terms->read(e.expression, x);
+  if (!*x.traced && !*x.memory) fail_undefined("tensor", at, donated_to(x.data, x.marks));
+  handle h;
+  h.type = e.terms->type;
+  for (int i = 0; i < e.terms->rank; ++i) {
+    h.extents.push(x.extents[i]);
+    h.strides.push(x.strides[i]);
+  }
+  if (!*x.traced) {
+    x.memory->settle();
+    h.memory = *x.memory;
+    h.data = static_cast<std::byte*>(x.data);
+    return h;
+  }
+  h.tracer = x.traced->tracer();
+  const auto& t = engine::current();
+  if (h.tracer == t) {
+    h.node = engine::node_of(**x.traced);
+    return h;
+  }
+  if (!t) check_tracer(h.tracer.get(), nullptr, at);
+  h.node = push(*t, e, at);
+  h.tracer = t;
+  h.strides = row_major_strides(h.extents);
+  return h;
+}
+
+SINTER_API handle untyped_values(const row_stage& s, const void* expression, location at) {
+  handle h;
+  h.type = s.terms->type;
+  h.extents = h.strides = dims(int{s.terms->rank});
+  trace_handle traced;
+  const tensor_parts parts{&h.memory, h.extents.extent, h.strides.extent, &traced};
+  h.data = static_cast<std::byte*>(stage_point(s, expression, {}, at, parts));
+  if (traced) {
+    h.tracer = traced.tracer();
+    h.node = engine::node_of(*traced);
+  }
+  return h;
+}
+
+SINTER_API void* put_handle(handle&& h, dtype type, const dims& shape, const tensor_parts& out, location at) {
+  ensure(h.type == type && fits(shape, h.extents), "an op gives the dtype and extents that its rule promises", at);
+  std::copy_n(h.extents.extent, shape.rank, out.extents);
+  if (h.tracer) {
+    put_strides(out.extents, out.strides, shape.rank);
+    *out.traced = trace_handle(std::move(h.tracer), h.node);
+    return nullptr;
+  }
+  std::copy_n(h.strides.extent, shape.rank, out.strides);
+  *out.memory = std::move(h.memory);
+  return h.data;
 }
 
 SINTER_API ir::node_id node_of(const handle& x, location at) {

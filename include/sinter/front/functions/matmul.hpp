@@ -77,6 +77,17 @@ handle product_of(const handle& a, const handle& b, const dims& result, location
   return batched_product<T>(a, b, result, at);
 }
 
+// Products of these dtypes are the compiled engine's.
+#define SINTER_PRODUCTS(X) X(float) X(double) X(f16) X(bf16) X(std::int64_t)
+#if defined(SINTER_COMPILED)
+#define SINTER_X(T)                                                                      \
+  extern template handle eager_dot<T>(const handle&, const handle&, int, int, location); \
+  extern template handle dot<T>(const handle&, const handle&, int, int, location);       \
+  extern template handle product_of<T>(const handle&, const handle&, const dims&, location);
+SINTER_PRODUCTS(SINTER_X)
+#undef SINTER_X
+#endif
+
 template <dims A, dims B>
 consteval dims matmul_shape() {
   constexpr auto r = op_shapes::matmul(A, B);

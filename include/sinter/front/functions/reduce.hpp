@@ -18,12 +18,8 @@ auto reduce(const X& x, const char* name, location at) {
     return detail::evaluate(x, at);
   } else {
     const dims extents = to_dims(extents_of(x, at));
-    for (int a : Axes)
-      if ((Combiner == ir::op::maximum || Combiner == ir::op::minimum) && extents[a] == 0)
-        fail(name,
-             "of nothing: axis " + std::to_string(a) + " of " + text::shape(extents) +
-                 " is empty; test the extent before, or pad",
-             at);
+    if constexpr (Combiner == ir::op::maximum || Combiner == ir::op::minimum)
+      check_some(name, extents, Axes.at, Axes.count, at);
     tensor<T, dropped> result;
     if (const auto& tracer = engine::current()) {
       result = typed<T, dropped>(of_node(push_reduce(Combiner, push(*tracer, x, at), Axes.at, Axes.count, at)), at);

@@ -44,7 +44,11 @@ struct literal {
 /// A number inside an expression. It is a literal, or a rank-0 node of dtype `type` while it is an argument of a trace.
 /// A reader of its value in a trace calls specialise first.
 template <class T>
-struct weak : literal<T> {
+struct weak {
+  using value_type = T;
+  static constexpr int rank = 0;
+  static constexpr dims static_shape{};
+  T value;
   trace_handle traced;
   dtype type = dtype_of<T>;
 };

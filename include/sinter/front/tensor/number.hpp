@@ -91,7 +91,7 @@ class number {
   /// The number as an operand of dtype U, for expressions.
   template <class U>
   detail::weak<U> as() const {
-    return {{static_cast<U>(x_.value)}, x_.traced, x_.type};
+    return {static_cast<U>(x_.value), x_.traced, x_.type};
   }
 
   /// The result of `op` on two numbers with common type M; f computes its value.
@@ -131,11 +131,10 @@ class number {
         if (a.is_symbolic()) {
           const auto present = static_cast<M>(detail::present_size(a));
           const auto& t = engine::current();
-          return {{present},
-                  detail::trace_handle(t, ir::push_size(t->graph, dtype_of<M>, engine::to_ir(a), {})),
+          return {present, detail::trace_handle(t, ir::push_size(t->graph, dtype_of<M>, engine::to_ir(a), {})),
                   dtype_of<M>};
         }
-      return {{static_cast<M>(a)}, {}, dtype_of<M>};
+      return {static_cast<M>(a), {}, dtype_of<M>};
     }
   }
   template <class A>

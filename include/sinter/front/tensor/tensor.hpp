@@ -80,6 +80,10 @@ concept index_like = extent_like<I> || tensor_like<I>;
 template <tensor_like E>
 auto evaluate(const E& e, location at = location::current());
 
+/// Makes a new tensor the values of an expression of its dtype and static shape. (evaluate.hpp)
+template <class Tensor, class E>
+void evaluate_into(Tensor& out, const E& e, device otherwise, location at);
+
 /// A size as a rank-0 tensor. (evaluate.hpp)
 template <class T>
 tensor<T, dims{}> size_value(dim n, location at);
@@ -168,6 +172,8 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
     static_assert(fits(Shape, E::static_shape), "sinter: [tensor] the static shapes differ");
     if constexpr (any_tensor<E>) {
       adopt(e, at);
+    } else if constexpr (std::is_same_v<T, typename E::value_type> && Shape == E::static_shape) {
+      detail::evaluate_into(*this, e, {}, at);
     } else {
       adopt(detail::evaluate(e, at), at);
     }
@@ -464,8 +470,24 @@ struct operand_facts {
   int axis = 0;                          ///< of an index leaf
 };
 
-/// Makes tensors from parts, and takes them apart, for the rest of front/.
+/// The members of a new tensor whose type the engine does not know. Its maker sets the address of the elements.
+struct tensor_parts {
+  storage* memory;
+  dim* extents;
+  dim* strides;
+  trace_handle* traced;
+};
+
+/// Makes tensors from parts and takes them apart; for the rest of front/.
 struct access {
+  template <class T, dims Shape>
+  static tensor_parts parts(tensor<T, Shape>& t) {
+    return {&t.memory_, t.extents_.data(), t.strides_.data(), &t.tracer_};
+  }
+  template <class T, dims Shape>
+  static void point_to(tensor<T, Shape>& t, void* data) {
+    t.data_ = static_cast<T*>(data);
+  }
   /// A tensor over `memory`; `data` points into it.
   template <class T, dims Shape>
   static tensor<T, Shape> make(storage memory, T* data, const index_array<Shape.rank>& extents,

@@ -21,7 +21,7 @@ inline dims extents_of(const term& t, const void* at) {
 SINTER_COLD inline int find_extents(expression_view e, int i, dims* all, location at) {
   const term& t = e.terms[i];
   if (t.is != term::operation) {
-    all[i] = extents_of(t, e.at[i]);
+    all[i] = extents_of(t, e.place(i));
     return i + 1;
   }
   dims operands[3];
@@ -35,7 +35,7 @@ SINTER_COLD inline int find_extents(expression_view e, int i, dims* all, locatio
   std::fill_n(all[i].extent, t.rank, dim(1));
   for (int k = 0; k < t.arity; ++k)
     if (!broadcast_into(all[i].extent, t.rank, operands[k].extent, operands[k].rank)) {
-      const auto& where = *static_cast<const location*>(e.at[i]);
+      const auto& where = *static_cast<const location*>(e.place(i));
       fail_broadcast(ir::name(t.code), operands, t.arity, where.line ? where : at);
     }
   return next;
@@ -49,7 +49,7 @@ SINTER_API void extents_of(expression_view e, dim* out, location at) {
     const term& t = e.terms[i];
     if (t.is == term::operation || t.rank == 0) continue;
     operand_facts x;
-    t.read(e.at[i], x);
+    t.read(e.place(i), x);
     fits = broadcast_into(out, rank, x.extents, t.rank);
   }
   if (fits) return;

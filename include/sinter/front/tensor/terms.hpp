@@ -1,7 +1,8 @@
-// front/tensor/terms.hpp: an expression as the engine reads it: a table of operations and operands per type, and their places.
+// front/tensor/terms.hpp: an expression as the engine reads it: a table of operations and operands per type, and their offsets.
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "expr.hpp"
@@ -14,14 +15,17 @@ struct term {
   ir::op code{};
   dtype type{};
   std::int8_t rank = 0, arity = 0;
+  std::uint32_t offset = 0;  ///< in the expression, of an operand, a literal's value or an operation's location
   void (*read)(const void* operand, operand_facts& out) = nullptr;  ///< null for operations and literals
 };
 
-/// The terms of an expression and their places: the address of an operand or a literal's value, or an operation's location.
+/// An expression and its terms; the expression must outlive it.
 struct expression_view {
   const term* terms;
-  const void* const* at;
   int count;
+  const void* expression;
+
+  const void* place(int i) const { return static_cast<const char*>(expression) + terms[i].offset; }
 };
 
 template <class E>
@@ -45,12 +49,24 @@ void read_operand(const weak<T>& x, operand_facts& out) {
   out.type = x.type;
 }
 
-/// Appends the terms of type E.
+/// The offsets of an expression's operands.
+template <class E, int Arity = ir::row(E::code).arity>
+constexpr std::array<std::uint32_t, 3> operand_offsets() {
+  using pack = decltype(E::operands);
+  constexpr auto first = static_cast<std::uint32_t>(offsetof(E, operands));
+  std::array<std::uint32_t, 3> at{first, first, first};
+  if constexpr (Arity > 1) at[1] += static_cast<std::uint32_t>(offsetof(pack, second));
+  if constexpr (Arity > 2) at[2] += static_cast<std::uint32_t>(offsetof(pack, third));
+  return at;
+}
+
+/// Appends the terms of an E at `offset`.
 template <class E>
-constexpr void put_terms(term*& to) {
+constexpr void put_terms(term*& to, std::uint32_t offset) {
   term& t = *to++;
   t.type = dtype_of<typename E::value_type>;
   t.rank = static_cast<std::int8_t>(E::rank);
+  t.offset = offset;
   if constexpr (is_literal<E> && !is_weak<E>) {
     t.is = is_fixed<E> ? term::fixed : term::literal;
   } else {
@@ -60,10 +76,18 @@ constexpr void put_terms(term*& to) {
 }
 template <class E>
 requires is_expr<E>
-constexpr void put_terms(term*& to) {
+constexpr void put_terms(term*& to, std::uint32_t offset) {
   [&]<ir::op Op, class T, dims Shape, class... Operands>(const expr<Op, T, Shape, Operands...>*) {
-    *to++ = {term::operation, Op, dtype_of<T>, static_cast<std::int8_t>(Shape.rank), sizeof...(Operands), nullptr};
-    (put_terms<Operands>(to), ...);
+    *to++ = {term::operation,
+             Op,
+             dtype_of<T>,
+             static_cast<std::int8_t>(Shape.rank),
+             sizeof...(Operands),
+             offset + static_cast<std::uint32_t>(offsetof(E, where)),
+             nullptr};
+    constexpr auto at = operand_offsets<E>();
+    int k = 0;
+    (put_terms<Operands>(to, offset + at[static_cast<std::size_t>(k++)]), ...);
   }
   (static_cast<const E*>(nullptr));
 }
@@ -71,40 +95,14 @@ template <class E>
 inline constexpr auto terms_of = [] {
   std::array<term, static_cast<std::size_t>(term_count<E>)> all{};
   term* to = all.data();
-  put_terms<E>(to);
+  put_terms<E>(to, 0);
   return all;
 }();
 
-/// Appends the places of the terms of `e`.
 template <class E>
-void put_places(const E& e, const void**& to) {
-  if constexpr (is_expr<E>) {
-    constexpr int arity = ir::row(E::code).arity;
-    *to++ = &e.where;
-    put_places(e.operands.first, to);
-    if constexpr (arity > 1) put_places(e.operands.second, to);
-    if constexpr (arity > 2) put_places(e.operands.third, to);
-  } else if constexpr (is_literal<E> && !is_weak<E>) {
-    *to++ = &e.value;
-  } else {
-    *to++ = &e;
-  }
+expression_view terms(const E& e) {
+  return {terms_of<E>.data(), term_count<E>, &e};
 }
-
-/// The view of an expression, which must outlive it.
-template <class E>
-class terms {
- public:
-  explicit terms(const E& e) {
-    const void** to = at_;
-    put_places(e, to);
-  }
-  terms(const terms&) = delete;
-  operator expression_view() const { return {terms_of<E>.data(), at_, term_count<E>}; }
-
- private:
-  const void* at_[term_count<E>];
-};
 
 /// The extents of the result. user_error when operands do not broadcast; `at` replaces a missing location of an operation.
 /// (term_rules.hpp)

@@ -48,6 +48,16 @@ SINTER_API ir::node_id push_reduce(ir::op combiner, ir::node_id x, const int* ax
 /// of the operation beside them, and concrete tensors become inputs. `out`, if given, receives the extents. (trace_rules.hpp)
 SINTER_API ir::node_id push(engine::tracer& t, expression_view e, location at, dim* out = nullptr);
 
+/// Makes `out` the value of the node that `push` gives. (trace_rules.hpp)
+SINTER_API void push_point(const std::shared_ptr<engine::tracer>& t, expression_view e, location at,
+                           const tensor_parts& out);
+
+/// Row-major strides, whatever the extents are.
+inline void put_strides(const dim* extents, dim* strides, int rank) {
+  dim step = 1;
+  for (int i = rank; i-- > 0; step *= extents[i]) strides[i] = step;
+}
+
 template <tensor_like E>
 ir::node_id push(engine::tracer& t, const E& e, location at) {
   if constexpr (is_number<E>) return push(t, e.template as<typename E::value_type>(), at);

@@ -59,7 +59,7 @@ class term_pusher {
   /// The node of the next term. `to` has the extents of the operation that takes it as an operand.
   SINTER_COLD ir::node_id push(const dims* to, location at) {
     const term& t = e_.terms[next_];
-    const void* const place = e_.at[next_];
+    const void* const place = e_.place(next_);
     const dims& own = extents_[static_cast<std::size_t>(next_++)];
     ir::node_id node;
     if (t.is == term::operation) {
@@ -115,6 +115,13 @@ SINTER_API ir::node_id push(engine::tracer& t, expression_view e, location at, d
   term_pusher all(t, e, at);
   if (out) std::copy_n(all.extents().extent, all.extents().rank, out);
   return all.push(nullptr, at);
+}
+
+SINTER_API void push_point(const std::shared_ptr<engine::tracer>& t, expression_view e, location at,
+                           const tensor_parts& out) {
+  const ir::node_id node = push(*t, e, at, out.extents);
+  put_strides(out.extents, out.strides, e.terms->rank);
+  *out.traced = trace_handle(t, node);
 }
 
 }  // namespace sinter::detail

@@ -176,10 +176,9 @@ class linearized {
     }();
     engine::answer(did, flat.tensors(), how, on);
     check_indices(did);
-    engine::captured* next = did.answer->data();
     using result = std::remove_const_t<decltype(skeleton)>;
     auto value = assemble<result>(
-        &skeleton, [] {}, [&]() -> engine::captured& { return *next++; });
+        &skeleton, [] {}, did.answer->data());
     return with_map(keep_linear(part.graph, {did.answer->data() + count, part.from.size()}, op, where_),
                     std::move(value), args...);
   }

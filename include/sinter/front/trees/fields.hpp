@@ -131,8 +131,9 @@ constexpr bool is_plain_tree() {
   return defaults && !derived && few;
 }
 
+// These layers are inlined without optimisation too: they would be functions of their own for each type and visitor.
 template <class T, class F>
-constexpr decltype(auto) with_plain_fields(T& t, F&& f) {
+[[gnu::always_inline]] constexpr decltype(auto) with_plain_fields(T& t, F&& f) {
   constexpr int count = field_count<std::remove_const_t<T>>;
   if constexpr (count == 0) return f();
 #define SINTER_X(N)                             \
@@ -171,7 +172,7 @@ constexpr bool is_hooked_tree() {
 }
 
 template <class T, class F>
-constexpr decltype(auto) with_hook_fields(T& t, F&& f) {
+[[gnu::always_inline]] constexpr decltype(auto) with_hook_fields(T& t, F&& f) {
   return std::apply(
       [&](auto&... field) -> decltype(auto) {
         if constexpr (std::is_const_v<T>) return f(std::as_const(field)...);
@@ -182,7 +183,7 @@ constexpr decltype(auto) with_hook_fields(T& t, F&& f) {
 
 /// Calls f with a reference to each field of a struct, in order of declaration.
 template <class T, class F>
-constexpr decltype(auto) with_fields(T& t, F&& f) {
+[[gnu::always_inline]] constexpr decltype(auto) with_fields(T& t, F&& f) {
   if constexpr (adapted_struct<std::remove_const_t<T>>) {
     constexpr auto all = boost::hana::accessors<std::remove_const_t<T>>();
     return boost::hana::unpack(

@@ -18,6 +18,7 @@
 #include "items.hpp"
 #include "names.hpp"
 #include "tree.hpp"
+#include "tree_map.hpp"
 
 namespace sinter::detail {
 
@@ -106,15 +107,35 @@ std::string value_text(const T& x) {
 }
 
 /// Fails if a leaf is a tensor without memory.
-template <class T>
-SINTER_COLD void fail_undefined_leaf(const std::string& name, location where, const T& tree) {
-  for_each_leaf(tree, [&]<class Leaf>(const Leaf& x) {
+struct undefined_finder {
+  const std::string* name;
+  location where;
+
+  template <class Leaf>
+  void leaf(const Leaf& x) const {
     if constexpr (is_dynamic<Leaf>) {
-      if (!x.memory()) fail_argument(name, x.is_traced(), x.donated_to(), where);
-    } else if constexpr (tensor_like<Leaf> && !is_number<Leaf>)
-      if (!access::memory(x)) fail_argument(name, x.is_traced(), access::donated_to(x), where);
-  });
-}
+      if (!x.memory()) fail_argument(*name, x.is_traced(), x.donated_to(), where);
+    } else if constexpr (tensor_like<Leaf> && !is_number<Leaf>) {
+      if (!access::memory(x)) fail_argument(*name, x.is_traced(), access::donated_to(x), where);
+    }
+  }
+  void length(std::uint64_t) const {}
+  void key(const std::string&) const {}
+};
+
+/// Counts tensors, and the words of what is beside them.
+struct leaf_counter {
+  std::size_t tensors = 0, statics = 0;
+
+  template <class Leaf>
+  void leaf([[maybe_unused]] const Leaf& x) {
+    tensors += is_dynamic<Leaf> || tensor_like<Leaf>;
+    if constexpr (is_dynamic<Leaf>) ++statics;
+    else if constexpr (!tensor_like<Leaf>) statics += words_of(x);
+  }
+  void length(std::uint64_t) { ++statics; }
+  void key(const std::string& k) { statics += words_of(k); }
+};
 
 /// Writes leaves one after the other, without undefined tensors. It is two pointers, so that a walk keeps them in registers.
 struct leaf_writer {
@@ -161,10 +182,11 @@ class flat_arguments {
 
  public:
   flat_arguments(const std::string& name, [[maybe_unused]] location where, const Args&... args)
-      : tensors_(count<true>(args...)), statics_(count<false>(args...)) {
+      : flat_arguments(counted(args...)) {
     leaf_writer to{tensors_.data(), statics_.data()};
     ((to = visit_leaves(args, to)), ...);
-    if (to.next != tensors_.all().data() + tensors_.all().size()) (fail_undefined_leaf(name, where, args), ...);
+    if (to.next != tensors_.all().data() + tensors_.all().size())
+      (visit_leaves(args, undefined_finder{&name, where}), ...);
   }
 
   std::span<const engine::argument> tensors() { return tensors_.all(); }
@@ -177,20 +199,14 @@ class flat_arguments {
   std::span<const std::uint64_t> statics() { return statics_.all(); }
 
  private:
-  template <bool Tensors>
-  static std::size_t count(const Args&... args) {
+  explicit flat_arguments(const leaf_counter& n) : tensors_(n.tensors), statics_(n.statics) {}
+
+  static leaf_counter counted([[maybe_unused]] const Args&... args) {
     if constexpr (known.fixed) {
-      return static_cast<std::size_t>(Tensors ? known.tensors : known.statics);
+      return {static_cast<std::size_t>(known.tensors), static_cast<std::size_t>(known.statics)};
     } else {
-      std::size_t n = 0;
-      const auto leaf = [&]<class Leaf>([[maybe_unused]] const Leaf& x) {
-        if constexpr (is_dynamic<Leaf>) ++n;
-        else if constexpr (tensor_like<Leaf>) n += Tensors;
-        else if constexpr (!Tensors) n += words_of(x);
-      };
-      const auto length = [&](std::uint64_t) { n += !Tensors; };
-      const auto key = [&](const std::string& k) { n += Tensors ? 0 : words_of(k); };
-      (for_each_leaf(args, leaf, length, key), ...);
+      leaf_counter n;
+      ((n = visit_leaves(args, n)), ...);
       return n;
     }
   }
@@ -199,46 +215,75 @@ class flat_arguments {
   items<std::uint64_t, known.fixed ? known.statics : -1> statics_;
 };
 
-/// "[3]", or ".epoch" for a field with a known name.
-template <class T, std::size_t Index>
-std::string step_text() {
-  const char* name = nullptr;
-  if constexpr (branch_of<T>() == branch::structure) name = name_text<T, Index>();
-  return name ? "." + field_of(name) : "[" + std::to_string(Index) + "]";
-}
+/// Finds the leaf-th tensor of a call, or the leaf or length with the leaf-th word of its statics.
+struct leaf_finder {
+  int leaf;
+  bool of_tensors;
+  int argument = 0;
+  bool in_tree = false;  ///< the argument is a tree
+  engine::leaf_text out = {};
 
-/// Calls on_leaf(leaf or key, path) and on_length(n, path) in the order of visit_leaves, until one returns true.
-template <class T, class Leaf, class Length>
-SINTER_COLD bool find_leaf(const T& t, const std::string& path, const Leaf& on_leaf, const Length& on_length) {
+  bool holds(std::size_t words, const std::string& path) {
+    const int first = std::exchange(leaf, leaf - static_cast<int>(words));
+    if (first < 0 || leaf >= 0) return false;
+    engine::name_leaf(out, argument, path);
+    return true;
+  }
+  /// Whether a leaf or a key is the one.
+  template <class Leaf>
+  bool is(const Leaf& x, const std::string& path) {
+    if constexpr (is_dynamic<Leaf>) {
+      return holds(1, path);
+    } else if constexpr (tensor_like<Leaf>) {
+      return of_tensors && holds(1, path);
+    } else {
+      if (of_tensors || !holds(words_of(x), path)) return false;
+      out.value = value_text(x);
+      out.floating = is_floating_scalar<Leaf>;
+      out.integer = (std::is_integral_v<Leaf> && !std::is_same_v<Leaf, bool>) || std::is_same_v<Leaf, dim>;
+      out.in_tree = in_tree;
+      return true;
+    }
+  }
+  bool is_length(std::uint64_t n, const std::string& path) {
+    if (of_tensors || !holds(1, path)) return false;
+    engine::name_length(out, n);
+    return true;
+  }
+};
+
+/// Passes leaves, keys and lengths of `t`, at `path`, to `f` in the order of visit_leaves, until one matches.
+template <class T>
+SINTER_COLD bool find_leaf(const T& t, const std::string& path, leaf_finder& f) {
   constexpr branch b = branch_of<T>();
-  if constexpr (b == branch::tensor || b == branch::scalar) return on_leaf(t, path);
-  else if constexpr (b == branch::array || b == branch::vector) {
-    if (b == branch::vector && on_length(t.size(), path)) return true;
+  if constexpr (b == branch::tensor || b == branch::scalar) {
+    return f.is(t, path);
+  } else if constexpr (b == branch::array || b == branch::vector) {
+    if (b == branch::vector && f.is_length(t.size(), path)) return true;
     for (std::size_t i = 0; i < t.size(); ++i) {
       const typename T::value_type& x = t[i];
-      if (find_leaf(x, path + "[" + std::to_string(i) + "]", on_leaf, on_length)) return true;
+      if (find_leaf(x, path + step_text(nullptr, i), f)) return true;
     }
     return false;
   } else if constexpr (b == branch::map) {
-    if (on_length(t.size(), path)) return true;
+    if (f.is_length(t.size(), path)) return true;
     std::size_t i = 0;
     for (const auto& [key, x] : t) {
-      if (on_leaf(key, path + "'s key " + std::to_string(i++))) return true;
-      if (find_leaf(x, path + "[\"" + key + "\"]", on_leaf, on_length)) return true;
+      if (f.is(key, path + "'s key " + std::to_string(i++))) return true;
+      if (find_leaf(x, path + "[\"" + key + "\"]", f)) return true;
     }
     return false;
   } else if constexpr (b == branch::optional) {
-    return on_length(t.has_value(), path) || (t && find_leaf(*t, path, on_leaf, on_length));
+    return f.is_length(t.has_value(), path) || (t && find_leaf(*t, path, f));
   } else if constexpr (b == branch::variant) {
-    bool found = on_length(t.index(), path);
+    bool found = f.is_length(t.index(), path);
     with_alternative(
-        t, [&](auto i) { found = found || find_leaf(*get_if<i>(&t), path, on_leaf, on_length); },
-        places_of(children_of<T>{}));
+        t, [&](auto i) { found = found || find_leaf(*get_if<i>(&t), path, f); }, places_of(children_of<T>{}));
     return found;
   } else if constexpr (b != branch::refused) {
-    return with_children(t, [&]<class... Child>(const Child&... child) {
-      return [&]<std::size_t... I>(std::index_sequence<I...>) {
-        return (... || find_leaf(child, path + step_text<T, I>(), on_leaf, on_length));
+    return with_children(t, [&]<class... Child>(const Child&... child) SINTER_INLINE_LAMBDA {
+      return [&]<std::size_t... I>(std::index_sequence<I...>) SINTER_INLINE_LAMBDA {
+        return (... || find_leaf(child, path + step_text(child_name<T, I>(), I), f));
       }
       (std::index_sequence_for<Child...>{});
     });
@@ -251,41 +296,15 @@ SINTER_COLD bool find_leaf(const T& t, const std::string& path, const Leaf& on_l
 /// of a call, or the words of its statics.
 template <class... Args>
 SINTER_COLD engine::leaf_text describe_leaf(int leaf, bool of_tensors, const Args&... args) {
-  engine::leaf_text out;
-  int argument = 0;
+  leaf_finder f{leaf, of_tensors};
   [[maybe_unused]] const auto one = [&]<class T>(const T& tree) {
-    const auto found = [&](std::size_t words, const std::string& path) {
-      const int first = std::exchange(leaf, leaf - static_cast<int>(words));
-      if (first < 0 || leaf >= 0) return false;
-      engine::name_leaf(out, argument, path);
-      return true;
-    };
-    const bool done = find_leaf(
-        tree, "",
-        [&]<class Leaf>(const Leaf& x, const std::string& path) {
-          if constexpr (is_dynamic<Leaf>) {
-            return found(1, path);
-          } else if constexpr (tensor_like<Leaf>) {
-            return of_tensors && found(1, path);
-          } else {
-            if (of_tensors || !found(words_of(x), path)) return false;
-            out.value = value_text(x);
-            out.floating = is_floating_scalar<Leaf>;
-            out.integer = (std::is_integral_v<Leaf> && !std::is_same_v<Leaf, bool>) || std::is_same_v<Leaf, dim>;
-            out.in_tree = !is_leaf<T>;
-            return true;
-          }
-        },
-        [&](std::uint64_t n, const std::string& path) {
-          if (of_tensors || !found(1, path)) return false;
-          engine::name_length(out, n);
-          return true;
-        });
-    ++argument;
+    f.in_tree = !is_leaf<T>;
+    const bool done = find_leaf(tree, "", f);
+    ++f.argument;
     return done;
   };
   static_cast<void>((... || one(args)));
-  return out;
+  return std::move(f.out);
 }
 
 }  // namespace sinter::detail

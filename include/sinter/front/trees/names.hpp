@@ -51,4 +51,7 @@ constexpr const char* name_text() {
 /// The name at the end of such a text. (tree_rules.hpp)
 SINTER_API std::string field_of(const char* text);
 
+/// "[3]", or with a field's text ".epoch". (tree_rules.hpp)
+SINTER_API std::string step_text(const char* name, std::size_t index);
+
 }  // namespace sinter::detail

@@ -246,7 +246,7 @@ inline constexpr bool is_leaf = branch_of<T>() == branch::tensor || branch_of<T>
 
 /// Calls f with a reference to each child of a tuple or struct.
 template <class T, class F>
-constexpr decltype(auto) with_children(T& t, F&& f) {
+[[gnu::always_inline]] constexpr decltype(auto) with_children(T& t, F&& f) {
   using U = std::remove_const_t<T>;
   if constexpr (std::is_empty_v<U>) return f();
   else if constexpr (is_stacked<U>) return std::apply(f, stack_access::fields(t));
@@ -258,7 +258,7 @@ constexpr decltype(auto) with_children(T& t, F&& f) {
 
 struct child_references {
   template <class... T>
-  constexpr std::tuple<T&...> operator()(T&... x) const {
+  [[gnu::always_inline]] constexpr std::tuple<T&...> operator()(T&... x) const {
     return {x...};
   }
 };
@@ -360,7 +360,7 @@ constexpr Visitor visit_leaves(T& t, Visitor v) {
     with_alternative(
         t, [&](auto i) { v = visit_leaves(*get_if<i>(&t), v); }, places_of(children_of<std::remove_const_t<T>>{}));
   } else if constexpr (b != branch::refused) {
-    with_children(t, [&](auto&... child) { ((v = visit_leaves(child, v)), ...); });
+    with_children(t, [&](auto&... child) SINTER_INLINE_LAMBDA { ((v = visit_leaves(child, v)), ...); });
   }
   return v;
 }

@@ -18,10 +18,14 @@ SINTER_API std::string field_of(const char* text) {
   return std::string(all.substr(begin, end - begin));
 }
 
+SINTER_API std::string step_text(const char* name, std::size_t index) {
+  return name ? "." + field_of(name) : "[" + std::to_string(index) + "]";
+}
+
 inline std::string text_of(const tree_place& at) {
   if (!at.up) return "";
   if (at.key) return text_of(*at.up) + "[\"" + *at.key + "\"]";
-  return text_of(*at.up) + (at.name ? "." + field_of(at.name) : "[" + std::to_string(at.index) + "]");
+  return text_of(*at.up) + step_text(at.name, at.index);
 }
 
 SINTER_API std::string path_of(const tree_place& at) {
