@@ -59,8 +59,8 @@ TEST_CASE("rows that products read or write begin at multiples of 16 bytes, long
 TEST_CASE("padding counts as memory") {
   const two_products odd(257);
   const fused f = odd.planned(gpu);
-  const auto lives = lifetimes(odd.g, f.kernels, f.strides,
-                               sinter::sorted_set<int>{0, 1, 2, static_cast<int>(odd.second.id())}, {});
+  const auto lives =
+      lifetimes(odd.g, f.kernels, f.strides, sinter::sorted_set<int>{0, 1, 2, static_cast<int>(odd.second.id())}, {});
   REQUIRE(lives.size() == 2);
   for (const auto& life : lives) CHECK(life.bytes == 1024 * 260 * 4);
 }

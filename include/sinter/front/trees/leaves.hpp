@@ -123,7 +123,7 @@ struct undefined_finder {
   void key(const std::string&) const {}
 };
 
-/// Counts tensors, and the words of what is beside them.
+/// Counts tensors, and the words of all other leaves.
 struct leaf_counter {
   std::size_t tensors = 0, statics = 0;
 
