@@ -260,9 +260,11 @@ const row& row_named(const std::vector<row>& all, const std::string& name) {
 /// Calls a row a few times, for SINTER_TRACE and SINTER_LOGS, and prints its report; as JSON, a line for each step.
 void print_kernels(const row& what, const settings& s, bool json) {
   const workload w = what.make(s);
-  for (int i = 0; i < 5; ++i) w.call();
+  constexpr int calls = 5;
+  for (int i = 0; i < calls; ++i) w.call();
   if (json) {
     const report told = w.told();
+    std::printf("{\"calls\": %d}\n", calls);
     for (std::size_t k = 0; k < told.steps.size(); ++k) {
       const auto& step = told.steps[k];
       std::printf("{\"step\": %zu, \"name\": \"%s\", \"read\": %lld, \"written\": %lld, \"flops\": %lld}\n", k,

@@ -515,15 +515,12 @@ def gpu_peaks():
     return 2 * 2 ** 30 / seconds(lambda: b.copy_(a)), 2 * 8192 ** 3 / seconds(lambda: x @ y)
 
 
-def last_call(spans):
-    """Seconds by step number, of the last call: numbers ascend within one."""
-    times, before = {}, math.inf
-    for span in spans:
+def last_call(spans, calls):
+    """Seconds by step number, of the last of so many calls, which have equally many spans."""
+    times = {}
+    for span in spans[len(spans) - len(spans) // calls:]:
         number = int(span["name"].split(":")[0])
-        if number < before:
-            times = {}
         times[number] = times.get(number, 0) + span["dur"] * 1e-6
-        before = number
     return times
 
 
@@ -537,8 +534,8 @@ def print_kernels(args):
                              env={**os.environ, "SINTER_TRACE": folder}).stdout
         with open(os.path.join(folder, "trace.json"), encoding="utf-8") as f:
             events = json.load(f)["traceEvents"]
-    steps = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
-    times = last_call([e for e in events if e["cat"] == "device" and e["name"][:1].isdigit()])
+    first, *steps = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    times = last_call([e for e in events if e["cat"] == "device" and e["name"][:1].isdigit()], first["calls"])
     bandwidth, rate = gpu_peaks()
     rows = {}
     for number, seconds in times.items():

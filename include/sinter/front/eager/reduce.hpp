@@ -171,12 +171,13 @@ void* reduced(expression_view e, const reduction<C, T, Set>& r, const void* sign
   return to;
 }
 
-#define SINTER_REDUCED(X)                                                                                         \
-  X(add, float)                                                                                                   \
-  X(mul, float)                                                                                                   \
-  X(maximum, float) X(minimum, float) X(add, double) X(mul, double) X(maximum, double) X(minimum, double)         \
-      X(add, std::int64_t) X(mul, std::int64_t) X(maximum, std::int64_t) X(minimum, std::int64_t) X(bit_or, bool) \
-          X(bit_and, bool)
+// clang-format off
+#define SINTER_REDUCED(X)                                                                                            \
+  X(add, float) X(mul, float) X(maximum, float) X(minimum, float)                                                    \
+  X(add, double) X(mul, double) X(maximum, double) X(minimum, double)                                                \
+  X(add, std::int64_t) X(mul, std::int64_t) X(maximum, std::int64_t) X(minimum, std::int64_t)                        \
+  X(bit_or, bool) X(bit_and, bool)
+// clang-format on
 #if defined(SINTER_COMPILED)
 #define SINTER_X(OP, T)                                                                                               \
   extern template void* reduced(expression_view, const reduction<ir::op::OP, T, void>&, const void*, const int*, int, \

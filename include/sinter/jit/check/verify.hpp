@@ -21,7 +21,7 @@ SINTER_API bool uses(const ir::graph& g, int symbol);
 /// number. Empty without symbols. user_error that names a symbol that no input determines. (trace/sizes.hpp)
 SINTER_API size_layout graph_layout(const ir::graph& g, std::span<const argument> inputs);
 
-/// Separate row-major memory of a node.
+/// Separate memory of a node.
 struct held {
   series<std::int64_t> extents, strides;
   dtype type = dtype::f32;

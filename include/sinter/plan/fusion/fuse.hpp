@@ -188,6 +188,7 @@ class fusion {
     for (auto a : placed) structures.push_back(groups[a].made.what.get());
     out.alike = first_alike(out.kernels, structures);
     out.strides = std::move(memory_.strides);
+    for (auto id : g_.inputs) out.strides[id].clear();
     return out;
   }
 

@@ -34,7 +34,7 @@ class gap_filler {
   std::int64_t room(const kernel& k, const blas_operand& o, std::int64_t count) const {
     const auto id = static_cast<std::size_t>(k.buffers[static_cast<std::size_t>(o.buffer)].id);
     const series<dim>& strides = strides_[id];
-    if (strides.empty()) return count;
+    if (strides.size() < 2) return count;
     const ir::shape& extents = g_[static_cast<node_id>(id)].extents;
     const bool whole = extents.back().is(count) && strides[strides.size() - 2].is(o.row) && o.offset % o.row == 0;
     return whole ? o.row : count;

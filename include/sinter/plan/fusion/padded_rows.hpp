@@ -1,12 +1,12 @@
 // plan/fusion/padded_rows.hpp: how intermediates lie: rows that products read or write begin where their loads are aligned.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <optional>
 
 #include "../kernel/root.hpp"
 #include "../kernel/target.hpp"
-#include "../lowering/opaque.hpp"
 
 namespace sinter::engine::plan {
 
@@ -102,15 +102,19 @@ inline bool has_plain_rows(const ir::graph& g, const ir::node& dot) {
   return columns_from + 1 == dot.extents.size();
 }
 
-/// Per node whether a product writes it: the product's result, or values made of one element of it each, which its kernel may store.
-inline series<char> made_by_products(const ir::graph& g, const series<node_id>& live) {
-  series<char> made(g.size(), 0);
+/// How a product's kernel may store a node: not at all, with rows that are one axis of the product, or that are a part of one.
+enum class made_rows : std::uint8_t { none, plain, part };
+
+/// Per node, how a product's kernel may store it: as the product's result, or as values computed from one element of it each.
+inline series<made_rows> made_by_products(const ir::graph& g, const series<node_id>& live) {
+  series<made_rows> made(g.size(), made_rows::none);
   for (auto id : live) {
     const ir::node& v = g[id];
-    const auto follows = [&](node_id in) { return made[in] && g[in].extents == v.extents; };
-    if (v.code == ir::op::dot) made[id] = has_plain_rows(g, v);
-    else if (v.code == ir::op::reshape) made[id] = made[v.in[0]] && keeps_rows(g, v);
-    else if (ir::is_pointwise(v.code)) made[id] = std::any_of(v.in.begin(), v.in.end(), follows);
+    if (v.code == ir::op::dot) made[id] = has_plain_rows(g, v) ? made_rows::plain : made_rows::part;
+    else if (v.code == ir::op::reshape && keeps_rows(g, v)) made[id] = made[v.in[0]];
+    else if (ir::is_pointwise(v.code))
+      for (auto in : v.in)
+        if (g[in].extents == v.extents) made[id] = std::max(made[id], made[in]);
   }
   return made;
 }
@@ -121,15 +125,17 @@ inline series<char> made_by_products(const ir::graph& g, const series<node_id>& 
 /// bytes: loads of 16 bytes, `ldmatrix` and TMA need that. Results, operands of opaque steps and open extents stay row-major.
 SINTER_API void pad_rows(const ir::graph& g, const series<node_id>& live, const target& t, memory_map& memory) {
   if (t.padding.alignment <= 1) return;
-  series<char> touched = detail::made_by_products(g, live);
+  const auto made = detail::made_by_products(g, live);
   series<node_id> operands;
   for (auto id : live)
     if (g[id].code == ir::op::dot)
       for (std::size_t o = 0; o < 2; ++o) detail::append_operand(g, g[id], o, operands);
-  for (auto id : operands) touched[id] = 1;
+  series<char> read(g.size(), 0);
+  for (auto id : operands) read[id] = 1;
   const series<char> dense = detail::needed_dense(g, live);
   for (auto id : live)
-    if (touched[id] && !dense[id] && (g[id].code == ir::op::dot || ir::is_pointwise(g[id].code)))
+    if (made[id] != detail::made_rows::part && (read[id] || made[id] == detail::made_rows::plain) && !dense[id] &&
+        (g[id].code == ir::op::dot || ir::is_pointwise(g[id].code)))
       memory.strides[id] = detail::padded_strides(g[id], t.padding);
 }
 
