@@ -47,6 +47,7 @@ install_missing() {
   if [ "$1" = test ]; then
     need doctest-dev has_header doctest/doctest.h
     need libeigen3-dev has_header eigen3/Eigen/Core
+    need libboost-dev has_header boost/multiprecision/cpp_bin_float.hpp
     need python3 has python3
   fi
   if [ "$everything" = yes ]; then
@@ -70,7 +71,7 @@ install_needed() {
       echo "install them with: sudo apt-get install$missing" >&2
     else
       echo "elsewhere: a C++20 compiler (g++ 12 or clang++ 14, or newer), CMake 3.22, Ninja, the headers of Boost (Hana)," >&2
-      echo "xsimd 8 or newer, nlohmann-json and, for the tests, doctest, Eigen and Python 3" >&2
+      echo "xsimd 8 or newer, nlohmann-json and, for the tests, doctest, Eigen, Boost.Multiprecision and Python 3" >&2
     fi
     exit 1
   fi
