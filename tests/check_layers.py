@@ -21,6 +21,7 @@ SEES = {
     "trace": ["base", "ir", "engine", "guards", "trace"],
     "rewrite": ["base", "ir", "batch", "rewrite"],
     "plan/kernel": ["base", "ir", "plan/kernel"],
+    "plan/schedule": ["base", "ir", "plan/kernel", "plan/schedule"],
     "plan/lowering": ["base", "ir", "plan/kernel", "plan/lowering"],
     "plan/fusion": ["base", "ir", "plan/kernel", "plan/lowering", "plan/fusion"],
     "plan": ["base", "ir", "plan/"],

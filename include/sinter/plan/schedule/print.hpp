@@ -1,0 +1,147 @@
+// plan/schedule/print.hpp: a scheduled kernel as text: the roles of its axes, and the pass in which each value is computed.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "../../base/dtype.hpp"
+#include "../kernel/kernel.hpp"
+
+namespace sinter::engine::plan {
+
+namespace detail {
+
+inline std::string name_of(role r) { return r == role::outer ? "outer" : r == role::row ? "row" : "inner"; }
+
+/// "i0*128 + i1 + v3*128 + 4"; axes beyond the kernel's are a product's, k0 and on.
+inline std::string text_of(const affine& at, std::size_t axes) {
+  std::string text;
+  const auto add = [&](const dim& factor, const std::string& of) {
+    if (factor.is(0)) return;
+    const std::string by = factor.is_number() ? factor.text() : "(" + factor.text() + ")";
+    text += (text.empty() ? "" : " + ") + (factor.is(1) ? of : of + "*" + by);
+  };
+  for (std::size_t a = 0; a < at.stride.size(); ++a)
+    add(at.stride[a], a < axes ? "i" + std::to_string(a) : "k" + std::to_string(a - axes));
+  if (at.index >= 0) add(at.indirect, "v" + std::to_string(at.index));
+  if (text.empty() || !at.offset.is(0)) text += (text.empty() ? "" : " + ") + at.offset.text();
+  return text;
+}
+
+inline std::string text_of(const kernel& k, const access& a) {
+  return "p" + std::to_string(a.buffer) + "[" + text_of(a.at, k.axes.size()) + "]";
+}
+
+/// "0 <= i0 - 1 < 128 && …"
+inline std::string text_of(const kernel& k, const series<range>& ranges) {
+  std::string text;
+  for (const auto& r : ranges)
+    text += (text.empty() ? "0 <= " : " && 0 <= ") + text_of(r.at, k.axes.size()) + " < " + r.extent.text() +
+            (r.mostly ? " (mostly)" : "");
+  return text;
+}
+
+/// The kind of an instruction, and the op that it applies.
+inline std::string name_of(const instruction& i) {
+  const std::string op = ir::name(i.code), reversed = i.reverse ? " reversed" : "";
+  switch (i.kind) {
+    case kind::literal:
+      return "literal";
+    case kind::position:
+      return "position";
+    case kind::inside:
+      return "inside";
+    case kind::load:
+      return "load";
+    case kind::compute:
+      return op;
+    case kind::reduce:
+      return "reduce " + op + (i.squares ? " of squares" : "");
+    case kind::arg_reduce:
+      return "arg_reduce " + op;
+    case kind::product:
+      return "product";
+    case kind::scan:
+      return "scan " + op + reversed;
+    case kind::sort:
+      return "sort" + reversed;
+    default:
+      return "search" + reversed;
+  }
+}
+
+inline std::string literal_text(const instruction& i) {
+  if (!i.at.at.offset.is(0)) return "bits " + i.at.at.offset.text();
+  return is_float(i.type) ? std::to_string(i.literal.f) : std::to_string(i.literal.i);
+}
+
+/// What the schedule says of a value: when it is computed, and whether it is kept.
+inline std::string schedule_of(const instruction& i) {
+  std::string text;
+  constexpr const char* spans[] = {"", "; within a row", "; across rows", "; over all"};
+  text += spans[static_cast<std::size_t>(i.span)];
+  if (i.stage > 0) text += "; after " + std::to_string(i.stage) + (i.stage == 1 ? " pass" : " passes");
+  if (i.after_rows) text += "; after all rows";
+  if (i.kept) text += "; kept";
+  if (i.last_pass > 0) text += "; last in pass " + std::to_string(i.last_pass);
+  return text;
+}
+
+inline std::string text_of(const kernel& k, int id) {
+  const instruction& i = k.body[static_cast<std::size_t>(id)];
+  std::string text = "  v" + std::to_string(id) + " = " + sinter::dtype_name(i.type) + " " + name_of(i);
+  if (i.kind == kind::literal) text += " " + literal_text(i);
+  if (reads_memory(i)) text += " " + text_of(k, i.at);
+  if (i.kind == kind::position || i.kind == kind::arg_reduce) text += " " + text_of(i.at.at, k.axes.size());
+  for (int a : i.args) text += " v" + std::to_string(a);
+  if (!i.ranges.empty()) text += " " + text_of(k, i.ranges);
+  for (std::size_t o = 0; o < i.over.size(); ++o) text += (o ? " i" : " over i") + std::to_string(i.over[o]);
+  std::string along;
+  for (std::size_t a = 0; a < k.axes.size(); ++a)
+    if (i.axes >> a & 1u) along += " i" + std::to_string(a);
+  return text + (along.empty() ? "" : ", along" + along) + schedule_of(i) + "\n";
+}
+
+inline std::string text_of(const kernel& k, const product& p) {
+  std::string text = std::string("  product of ") + text_of(k, p.a) + " and " + text_of(k, p.b) + ", " +
+                     sinter::dtype_name(p.type) + ", over";
+  for (std::size_t a = 0; a < p.k.size(); ++a) text += " k" + std::to_string(a) + " " + p.k[a].text();
+  return text + "; " + std::to_string(p.batch) + " batch axes, " + std::to_string(p.m) + " of rows\n";
+}
+
+/// The loops over the whole kernel: passes, blocks, chunks and columns, and what its code assumes of sizes.
+inline std::string loops_of(const kernel& k) {
+  std::string text = "  " + std::to_string(k.stages) + (k.stages == 1 ? " pass" : " passes");
+  const auto add = [&](bool is, const std::string& what) {
+    if (is) text += ", " + what;
+  };
+  add(k.block > 0, "blocks of " + std::to_string(k.block));
+  add(k.chunks > 1, std::to_string(k.chunks) + " chunks");
+  add(k.columns > 0, "blocks of " + std::to_string(k.columns) + " columns");
+  add(k.replaces, "skipped in place");
+  add(k.symbols > 0 && k.fit.small, "small sizes");
+  add(k.symbols > 0 && k.fit.narrow, "narrow");
+  add(k.symbols > 0 && k.fit.longest > 0, (k.fit.whole ? "rows of " : "rows up to ") + std::to_string(k.fit.longest));
+  return text + "\n";
+}
+
+}  // namespace detail
+
+/// The scheduled kernel, a line for each axis, value and store; a value is named as in the printed code.
+SINTER_API std::string text_of(const kernel& k) {
+  std::string text = k.label + "\n";
+  for (std::size_t a = 0; a < k.axes.size(); ++a)
+    text += "  i" + std::to_string(a) + " " + detail::name_of(k.axes[a].role) + " " + k.axes[a].extent.text() + "\n";
+  text += detail::loops_of(k);
+  for (const auto& p : k.products) text += detail::text_of(k, p);
+  for (std::size_t id = 0; id < k.body.size(); ++id) text += detail::text_of(k, static_cast<int>(id));
+  for (const auto& s : k.stores) {
+    text += "  " + detail::text_of(k, s.at) + (s.accumulate ? std::string(" ") + ir::name(s.combiner) + "=" : " =") +
+            " v" + std::to_string(s.value);
+    if (s.accumulate) text += " below " + s.bound.text();
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace sinter::engine::plan
