@@ -185,12 +185,11 @@ plan::fused fused_for_gpu(program& p, const plan::target& target, bool slices) {
 printed_kernels on_gpu(program p, const printed_for& how) {
   if (how.open) open_in_steps(p);
   p.graph = engine::rewrite::run_all(p.graph);
-  const plan::target target = plan::gpu_target({.tf32 = how.tf32});
-  const engine::emit::cuda_target to{
-      .deterministic = how.deterministic, .tf32 = how.tf32, .parameter_bytes = how.parameter_bytes};
+  const plan::target target =
+      plan::gpu_target({.tf32 = how.tf32, .deterministic = how.deterministic, .parameter_bytes = how.parameter_bytes});
   auto kernels = fused_for_gpu(p, target, how.slices).kernels;
   series<series<std::size_t>> groups;
-  if (how.launches) groups = engine::detail::launches_of(kernels, p.hints, target, to);
+  if (how.launches) groups = engine::detail::launches_of(kernels, p.hints, target);
   else
     for (std::size_t k = 0; k < kernels.size(); ++k) groups.push_back({k});
   printed_kernels out;
@@ -206,7 +205,7 @@ printed_kernels on_gpu(program p, const printed_for& how) {
       // Of kernels that are alike the first tells it all.
       if (parts.size() == 1 || plan::form_of(k) != plan::form_of(code[0])) schedules += plan::text_of(k);
     }
-    auto s = engine::emit::cuda({parts.data(), parts.size()}, to);
+    auto s = engine::emit::cuda({parts.data(), parts.size()}, target);
     std::string text = first_line(s.texts[0]);
     for (const auto& l : s.launches)
       text += "// " + l.entry + ": " + l.blocks.text() + " blocks of " + std::to_string(l.threads) + " threads\n";

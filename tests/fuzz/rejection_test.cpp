@@ -31,7 +31,7 @@ TEST_CASE("graphs far too large to run are refused or planned, on the host and f
       CHECK_NOTHROW([&] {
         for (const auto& k :
              sinter::engine::plan::fuse(rewritten, memory, sinter::engine::plan::gpu_target({.blas = false})).kernels)
-          sinter::engine::emit::cuda(k, {});
+          sinter::engine::emit::cuda(k, sinter::engine::plan::gpu_target());
       }());
     } catch (const std::exception& e) {
       FAIL_CHECK("seed " << seed << ": " << std::string(e.what()));

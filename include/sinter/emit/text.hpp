@@ -8,14 +8,12 @@
 namespace sinter::engine::emit {
 
 using ir::dim;
+using plan::compute_type;
 using plan::instruction;
 using plan::kernel;
 using plan::kind;
 using plan::role;
 using plan::span_of;
-
-/// The dtype in which values of a dtype are computed.
-constexpr dtype compute_type(dtype t) { return is_narrow(t) ? dtype::f32 : t; }
 
 inline std::string element_name(dtype t) { return std::string(is_bool(t) ? "b8" : dtype_name(t)); }
 inline std::string memory_type(dtype t) { return "t_" + element_name(t); }
@@ -88,10 +86,6 @@ inline std::string comment(std::string text) {
   return text;
 }
 
-/// A sum that would lose accuracy in f32 as its terms increase.
-inline bool is_f32_sum(const instruction& i) {
-  return i.kind == kind::reduce && i.code == ir::op::add && compute_type(i.type) == dtype::f32;
-}
 /// A sum of f32 squares that is f64 to have its range.
 inline bool adds_f32_squares(const kernel& k, const instruction& i) {
   return i.squares && k.body[static_cast<std::size_t>(i.args[0])].type != dtype::f64;

@@ -14,7 +14,7 @@ struct gpu_code {
   std::vector<sinter::engine::emit::cuda_source> sources;
 };
 
-inline gpu_code gpu_kernels(std::initializer_list<value> outputs, sinter::engine::emit::cuda_target how = {},
+inline gpu_code gpu_kernels(std::initializer_list<value> outputs, gpu_facts how = {},
                             std::vector<std::int64_t> hints = {}) {
   graph& g = outputs.begin()->owner();
   for (const auto& v : outputs) g.outputs.push_back(v.id());
@@ -23,7 +23,7 @@ inline gpu_code gpu_kernels(std::initializer_list<value> outputs, sinter::engine
   m.hints = std::move(hints);
   gpu_code out;
   out.kernels = fuse(g, m, gpu_target({.multiprocessors = how.multiprocessors, .blas = false})).kernels;
-  for (const auto& k : out.kernels) out.sources.push_back(sinter::engine::emit::cuda(k, how));
+  for (const auto& k : out.kernels) out.sources.push_back(sinter::engine::emit::cuda(k, gpu_target(how)));
   return out;
 }
 

@@ -22,7 +22,7 @@ struct one {
   std::string text;
 };
 
-one only(std::initializer_list<value> outputs, engine::emit::cuda_target how = {}) {
+one only(std::initializer_list<value> outputs, gpu_facts how = {}) {
   auto c = gpu_kernels(outputs, how);
   REQUIRE(c.sources.size() == 1);
   return {c.kernels[0], c.sources[0], entries(c.sources[0])};
@@ -31,7 +31,7 @@ one only(std::initializer_list<value> outputs, engine::emit::cuda_target how = {
 one with_memory(graph& g, const memory_map& m) {
   auto kernels = fuse(g, m, gpu_target()).kernels;
   REQUIRE(kernels.size() == 1);
-  const auto s = engine::emit::cuda(kernels[0], {});
+  const auto s = engine::emit::cuda(kernels[0], gpu_target());
   return {kernels[0], s, entries(s)};
 }
 
@@ -106,7 +106,7 @@ TEST_CASE("a product's rows may lie far apart") {
   m.strides.resize(g.size());
   m.strides[a.id()] = {50'000'000, 1};
   const auto kernels = fuse(g, m, gpu_target({.blas = false})).kernels;
-  const auto s = engine::emit::cuda(kernels.at(0), {.tf32 = true});
+  const auto s = engine::emit::cuda(kernels.at(0), gpu_target({.tf32 = true}));
   const one o{kernels[0], s, entries(s)};
   CHECK(has(o.text, "multiply_tf32"));
   CHECK(has(o.text, "from_a + i*(16l*50000000)"));
@@ -125,7 +125,7 @@ TEST_CASE("products of few terms on tensor cores") {
     memory_map m;
     m.strides.resize(g.size());
     const auto kernels = fuse(g, m, gpu_target({.blas = false})).kernels;
-    const auto s = engine::emit::cuda(kernels.at(0), {.capability = 90, .tf32 = true});
+    const auto s = engine::emit::cuda(kernels.at(0), gpu_target({.capability = 90, .tf32 = true}));
     const one o{kernels[0], s, entries(s)};
     CHECK(has(o.text, "multiply_tf32"));
     check_compiles(o);
@@ -283,7 +283,7 @@ TEST_CASE("a norm's backward pass copies its rows ahead into shared memory where
     const value x = input(g, {8192, columns}, type), w = input(g, {8192, columns}, type),
                 gain = input(g, {columns}, type), bias = input(g, {columns}, type);
     const auto all = layer_norm_and_gradient(x, gain, bias, w);
-    engine::emit::cuda_target how;
+    gpu_facts how;
     how.capability = capability;
     auto c = gpu_kernels({all[1], all[2], all[3]}, how);
     REQUIRE(c.sources.size() == 1);
@@ -320,8 +320,8 @@ TEST_CASE("open rows: in registers as far as sizes are known to reach, in a loop
   CHECK(has(entries(c.sources[0]), "for (long z = lane; "));
   kernel k = c.kernels[0];
   const auto printed = [&](std::int64_t rows, std::int64_t sixteenths) {
-    k.fit = engine::emit::fit_of(engine::plan::with_sizes(c.kernels[0], std::array{rows, sixteenths}));
-    const auto s = engine::emit::cuda(k, {});
+    k.fit = engine::plan::fit_of(engine::plan::with_sizes(c.kernels[0], std::array{rows, sixteenths}));
+    const auto s = engine::emit::cuda(k, gpu_target());
     const one o{k, s, entries(s)};
     check_compiles(o);
     return o;
@@ -397,7 +397,7 @@ TEST_CASE("scatter_add: atomic, or in order") {
   for (const bool deterministic : {false, true}) {
     graph g;
     const value base = input(g, {50, 32}), index = input(g, {20, 32}, dtype::i64), updates = input(g, {20, 32});
-    engine::emit::cuda_target how;
+    gpu_facts how;
     how.deterministic = deterministic;
     const auto c = gpu_kernels({scatter_add(base, index, updates, 0)}, how);
     const std::string last = entries(c.sources.back());
@@ -458,7 +458,7 @@ TEST_CASE("launches that kernels share") {
     std::vector<const kernel*> all;
     std::size_t buffers = 0;
     for (auto k : group) all.push_back(&fused.kernels[k]), buffers += fused.kernels[k].buffers.size();
-    const auto s = engine::emit::cuda(all, {});
+    const auto s = engine::emit::cuda(all, gpu_target());
     CHECK(s.launches.size() == 1);
     CHECK(has(s.texts[0], "p" + std::to_string(buffers - 1) + ", char* scratch)"));
     CHECK(!has(s.texts[0], "p" + std::to_string(buffers) + ","));
@@ -494,7 +494,7 @@ TEST_CASE("places are in #line alone, and labels stay in their comment") {
   CHECK(!has(there.source.texts[0], "b\"\n"));
   auto k = here.code;
   k.label = "x */ ? \\\n#error injected\n// \\";
-  CHECK(!has(engine::emit::cuda(k, {}).texts[0], "\n#error"));
+  CHECK(!has(engine::emit::cuda(k, gpu_target()).texts[0], "\n#error"));
 }
 
 TEST_CASE("the prelude has what the kernel calls, and no more") {

@@ -162,7 +162,7 @@ TEST_CASE("every row of the table, of every dtype that it takes") {
       const auto fused = fuse(g, m, gpu_target());
       std::vector<const kernel*> all;
       for (const auto& k : fused.kernels) all.push_back(&k);
-      const auto s = engine::emit::cuda(all, {});
+      const auto s = engine::emit::cuda(all, gpu_target());
       CHECK(s.launches.size() == 1);
       check_compiles(s);
     }
@@ -216,7 +216,7 @@ TEST_CASE("updates of many parameters are one kernel that reads 16 bytes at a ti
     for (const auto k : groups[0]) all.push_back(&fused.kernels[k]);
     // The table is a parameter, or in memory.
     for (const std::int64_t most : {32764, 1000}) {
-      const auto s = engine::emit::cuda(all, {.parameter_bytes = most});
+      const auto s = engine::emit::cuda(all, gpu_target({.parameter_bytes = most}));
       CHECK(s.table.in_memory == (most == 1000));
       CHECK(s.texts[0].find("load<4>(") != std::string::npos);
       check_compiles(s, true);
@@ -237,11 +237,11 @@ TEST_CASE("kernels of random graphs") {
     memory_map m;
     m.hints = r.hints;
     m.strides.resize(made.graph.size());
-    engine::emit::cuda_target how;
+    gpu_facts how;
     how.deterministic = seed % 2 == 0;
     for (auto k : fuse(made.graph, m, gpu_target({.blas = false})).kernels) {
-      if (!r.hints.empty()) k.fit = engine::emit::fit_of(engine::plan::with_sizes(k, r.hints));
-      check_compiles(engine::emit::cuda(k, how));
+      if (!r.hints.empty()) k.fit = engine::plan::fit_of(engine::plan::with_sizes(k, r.hints));
+      check_compiles(engine::emit::cuda(k, gpu_target(how)));
     }
   }
 }

@@ -48,7 +48,7 @@ emit::cuda_source source_of(const std::vector<kernel>& kernels, const sinter::se
                             std::int64_t most_bytes) {
   std::vector<const kernel*> all;
   for (const auto k : group) all.push_back(&kernels[k]);
-  return emit::cuda(all, {.parameter_bytes = most_bytes});
+  return emit::cuda(all, gpu_target({.parameter_bytes = most_bytes}));
 }
 
 std::int64_t parameter_bytes(const emit::cuda_source& s, const std::vector<kernel>& kernels,

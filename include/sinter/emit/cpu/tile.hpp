@@ -3,10 +3,12 @@
 #pragma once
 
 #include "../../base/series.hpp"
-#include "../tiling.hpp"
+#include "../../plan/schedule/tiling.hpp"
 #include "stream.hpp"
 
 namespace sinter::engine::emit {
+
+using plan::tiling;
 
 /// Elements of the read axis for one task: whole cache lines of every row that it reads.
 inline constexpr std::int64_t tile_task = 64;

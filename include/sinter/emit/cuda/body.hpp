@@ -9,22 +9,22 @@
 namespace sinter::engine::emit {
 
 /// A thread's walk over its part of an iteration space: `vectors` positions, with `width` lanes along `axis` at each.
-struct cuda_tile {
-  int vectors = 1, width = 1;
-  int axis = -1;                ///< of the lanes
-  bool in_part = false;         ///< the last vector of a row has fewer lanes
+struct cuda_tile : plan::lanes {
+  int vectors = 1;
   std::string guard;            ///< a condition on a position; "": none
   std::function<void()> place;  ///< prints the axes' positions for `u`, and the guard's operands
 };
 
+/// A tile of `vectors` vectors of these lanes.
+inline cuda_tile tile_with(const plan::lanes& of, int vectors) {
+  cuda_tile t;
+  static_cast<plan::lanes&>(t) = of;
+  t.vectors = vectors;
+  return t;
+}
+
 class cuda_printer {
  public:
-  struct work {
-    series<int> reductions;
-    series<const plan::store*> stores;
-    bool empty() const { return reductions.empty() && stores.empty(); }
-  };
-
   /// `first` is the number of the kernel's first buffer among the parameters.
   cuda_printer(const kernel& k, writer& out, int first = 0)
       : k_(k),
@@ -34,10 +34,7 @@ class cuda_printer {
         wide_(needs_wide_index(k)),
         calls_(calls_functions(k)),
         once_(!stores_much(k)),
-        first_(first) {
-    only_columns_ = k.stages <= 1;
-    for (int id = 0; id < size(); ++id) only_columns_ = only_columns_ && (!is_reduction(at(id)) || is_array(id));
-  }
+        first_(first) {}
 
   writer& out() const { return out_; }
   /// Buffers that the text printed so far reads or writes.
@@ -185,11 +182,8 @@ class cuda_printer {
   void uniform_values() {
     define_scalars([&](int id) { return is_uniform(id); });
   }
-  bool has_uniform_stores() const {
-    return std::any_of(k_.stores.begin(), k_.stores.end(), [&](const auto& s) { return is_uniform_store(s); });
-  }
   void uniform_stores() {
-    if (!has_uniform_stores()) return;
+    if (!has_uniform_stores(k_)) return;
     out_.block("if (block == 0 && threadIdx.x == 0)", [&] {
       for (const auto& s : k_.stores)
         if (is_uniform_store(s)) store_scalar(s);
@@ -210,21 +204,8 @@ class cuda_printer {
   std::string accumulator_type(int id) const {
     const auto& i = at(id);
     if (i.kind == kind::arg_reduce) return "extreme<" + scalar_type(at(i.args[0]).type) + ">";
-    return is_wide(id) ? "s_f64" : scalar_type(i.type);
+    return is_wide(k_, id) ? "s_f64" : scalar_type(i.type);
   }
-  std::int64_t accumulator_bytes(int id) const {
-    if (at(id).kind == kind::arg_reduce) return 16;
-    return is_wide(id) ? 8 : static_cast<std::int64_t>(size_of(compute_type(at(id).type)));
-  }
-  /// Sums of f32 are in f64. Sums of columns are only if a thread has nothing but its columns: beside rows' own reductions
-  /// they are in registers for whole rows.
-  bool is_wide(int id) const {
-    return is_f32_sum(at(id)) && at(id).type == dtype::f32 && (only_columns_ || !is_array(id));
-  }
-  /// Whether each element of the inner axes has its own sum.
-  bool is_array(int id) const { return at(id).span == span_of::row && (at(at(id).args[0]).axes & inner()) != 0; }
-  /// True when the kernel only adds rows to arrays of sums, with elementwise operations.
-  bool only_columns() const { return only_columns_; }
   std::string initial(int id) const {
     return at(id).kind == kind::arg_reduce ? accumulator_type(id) + "{0, -1}" : cuda_identity(at(id));
   }
@@ -240,22 +221,8 @@ class cuda_printer {
     out_.line(into + " = " + fold(id) + "(" + into + ", " + contribution(id, lane) + ");");
   }
 
-  /// The values that a pass must compute, in order, except those in scope; `loads` of them are read first.
-  series<int> needed(const work& w) const {
-    sorted_set<int> ids;
-    auto visit = [&](auto&& self, int id) -> void {
-      if (known_.count(id) || !ids.insert(id).second || held_.count(id)) return;
-      if (!is_guarded(at(id)))  // its guard takes its place
-        for (int a : at(id).args) self(self, a);
-      if (at(id).at.at.index >= 0 && at(id).kind != kind::arg_reduce) self(self, at(id).at.at.index);
-    };
-    for (int id : w.reductions) visit(visit, at(id).args[0]);
-    for (const auto* s : w.stores) {
-      visit(visit, s->value);
-      if (s->at.at.index >= 0) visit(visit, s->at.at.index);
-    }
-    return {ids.begin(), ids.end()};
-  }
+  /// The values that the work must compute, in order, except those in scope; `loads` of them are read first.
+  series<int> remaining(const plan::work& w) const { return plan::needed(k_, w, known_, held_); }
 
   bool has_lanes(int id, const cuda_tile& t) const { return t.width > 1 && (at(id).axes >> t.axis & 1u); }
   int width_of(int id, const cuda_tile& t) const { return has_lanes(id, t) ? t.width : 1; }
@@ -308,8 +275,8 @@ class cuda_printer {
   /// Prints a pass: loads first, then values, sums and stores. `keep` are values for later passes; `into` names the
   /// accumulator of a reduction, where `l` counts lanes.
   template <class Into, class Store>
-  void pass(const cuda_tile& t, const work& w, const sorted_set<int>& keep, Into&& into, Store&& other_store) {
-    const auto ids = needed(w);
+  void pass(const cuda_tile& t, const plan::work& w, const sorted_set<int>& keep, Into&& into, Store&& other_store) {
+    const auto ids = remaining(w);
     series<int> loads, late;
     for (int id : ids)
       if (at(id).kind == kind::load && !held_.count(id)) loads.push_back(id);
@@ -461,7 +428,6 @@ class cuda_printer {
   std::uint32_t inner_, row_;
   bool wide_, calls_, once_;
   int first_;
-  bool only_columns_ = true;
   sorted_set<int> known_;  ///< values with a name in scope
   mutable sorted_set<int> touched_;
   sorted_set<int> single_;

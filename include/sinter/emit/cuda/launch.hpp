@@ -5,6 +5,7 @@
 
 #include "../../base/entry.hpp"
 #include "../../base/series.hpp"
+#include "../../plan/schedule/blocks.hpp"
 #include "../prelude/cuda.hpp"
 #include "../prelude/cuda_block.hpp"
 #include "../prelude/sort.hpp"
@@ -159,10 +160,10 @@ inline std::string with_prelude(std::span<const kernel* const> kernels, const st
 /// A text with an entry; `inside` prints a block's work on `out`, with its number in `block`.
 template <class F>
 void cuda_launch_of(cuda_source& s, writer& out, std::span<const kernel* const> kernels, const std::string& name,
-                    dim blocks, int threads, int resident, F&& inside, int shared = 0) {
-  const std::string bounds = std::to_string(threads) + (resident > 0 ? ", " + std::to_string(resident) : "");
-  const dim each = blocks;
-  blocks = blocks * dim(static_cast<std::int64_t>(s.members));
+                    const plan::grid& grid, F&& inside) {
+  const std::string bounds =
+      std::to_string(grid.threads) + (grid.resident > 0 ? ", " + std::to_string(grid.resident) : "");
+  const dim each = grid.blocks, blocks = each * dim(static_cast<std::int64_t>(s.members));
   const auto n = blocks.number();
   const auto body = [&] {
     if (s.members > 1) print_member_of(s, out, *kernels[0], each, inside);
@@ -185,12 +186,7 @@ void cuda_launch_of(cuda_source& s, writer& out, std::span<const kernel* const> 
             });
   s.texts.push_back(with_prelude(kernels, out.take()));
   s.launches.push_back(
-      {name, n && *n > most_blocks ? dim(most_blocks) : blocks, threads, shared, {}, s.texts.size() - 1});
-}
-
-/// At least one block if there are stores for any extents.
-inline dim blocks_for(const cuda_printer& p, dim blocks) {
-  return blocks.is(0) && p.has_uniform_stores() ? dim(1) : blocks;
+      {name, n && *n > most_blocks ? dim(most_blocks) : blocks, grid.threads, grid.shared, {}, s.texts.size() - 1});
 }
 
 }  // namespace detail

@@ -2,50 +2,12 @@
 #pragma once
 
 #include "../../base/series.hpp"
+#include "../../plan/schedule/product.hpp"
 #include "body.hpp"
 
 namespace sinter::engine::emit {
 
-/// A block makes a tile of the result of `side` by `side` elements. Each of 16 by 16 threads makes every 16th element in both
-/// directions.
-struct product_shape {
-  int side = 64, depth = 16;
-  dim m, n, k, batch;
-  dim blocks;
-};
-
 namespace detail {
-
-struct product_axes {
-  series<std::size_t> batch, m, n, k;
-};
-
-inline product_axes axes_of_product(const kernel& c) {
-  const auto& p = c.products[0];
-  product_axes x;
-  for (std::size_t a = 0; a < c.axes.size(); ++a) {
-    const int i = static_cast<int>(a);
-    (i < p.batch ? x.batch : i < p.batch + p.m ? x.m : x.n).push_back(a);
-  }
-  for (std::size_t a = 0; a < p.k.size(); ++a) x.k.push_back(c.axes.size() + a);
-  return x;
-}
-
-inline product_shape shape_of_product(const kernel& c, const cuda_target& t) {
-  const auto [batch, m, n, k] = plan::extents_of(c);
-  product_shape s;
-  s.m = m;
-  s.n = n;
-  s.k = k;
-  s.batch = batch;
-  auto blocks = [&](int side) { return ceil_div(s.m, side) * ceil_div(s.n, side) * s.batch; };
-  // Eight by eight sums for each thread, if every multiprocessor still has a block; f64 has fewer registers to spare.
-  const bool wide = size_of(compute_type(c.products[0].type)) == 8;
-  if (!wide && blocks(128).number().value_or(0) >= t.multiprocessors) s.side = 128;
-  while (s.side > 16 && blocks(s.side).number().value_or(1 << 20) < t.multiprocessors) s.side /= 2;
-  s.blocks = blocks(s.side);
-  return s;
-}
 
 /// Σ stride·axis over a group of axes, by their flat position; declares the axes of k besides the kernel's axes.
 inline std::string walk_text(const cuda_printer& p, const plan::affine& at, const series<std::size_t>& axes,
@@ -65,13 +27,8 @@ inline std::string walk_text(const cuda_printer& p, const plan::affine& at, cons
   return sum(terms);
 }
 
-/// True when an operand is contiguous along k, and not along the other axis.
-inline bool runs_along(const plan::affine& at, const series<std::size_t>& axes) {
-  return !axes.empty() && at.stride[axes.back()].is(1);
-}
-
 /// The start of the block's tile of `high` by `wide` elements in the result, and its batch.
-inline void place_block(cuda_printer& p, const product_axes& x, const dim& m, const dim& n, int high, int wide) {
+inline void place_block(cuda_printer& p, const plan::product_axes& x, const dim& m, const dim& n, int high, int wide) {
   const std::string along = p.count(ceil_div(n, wide)), across = p.count(ceil_div(m, high));
   p.out().line("const " + p.flat() + " g = block;");
   p.out().line("const " + p.idx() + " low_n = g%" + along + "*" + p.number(wide) + ", low_m = g/" + along + "%" +
@@ -80,7 +37,7 @@ inline void place_block(cuda_printer& p, const product_axes& x, const dim& m, co
 }
 
 /// `a` and `b` point to the first elements of the batch's matrices.
-inline void declare_operands(cuda_printer& p, const product_axes& x) {
+inline void declare_operands(cuda_printer& p, const plan::product_axes& x) {
   const auto in_batch = [&](std::size_t axis) { return std::count(x.batch.begin(), x.batch.end(), axis) > 0; };
   const auto declare = [&](const char* name, const plan::access& from) {
     p.out().line("const auto* const " + std::string(name) + " = " + p.pointer(from.buffer) + " + (" +
@@ -91,7 +48,7 @@ inline void declare_operands(cuda_printer& p, const product_axes& x) {
 }
 
 /// The operands' tiles in shared memory, and a thread's sums, initialised with 0.
-inline void declare_tiles(cuda_printer& p, const product_shape& s, const std::string& scalar) {
+inline void declare_tiles(cuda_printer& p, const plan::product_shape& s, const std::string& scalar) {
   writer& out = p.out();
   const std::string each = p.number(s.side / 16);
   for (const char* operand : {"a", "b"})
@@ -107,13 +64,13 @@ inline void declare_tiles(cuda_printer& p, const product_shape& s, const std::st
 
 /// Fills an operand's tile, whose other axes `axes` start at `low`; elements outside of the matrix are 0. Neighbouring
 /// threads read neighbouring elements for either orientation of the operand.
-inline void fill_tile(cuda_printer& p, const product_shape& s, const std::string& name, const plan::affine& at,
+inline void fill_tile(cuda_printer& p, const plan::product_shape& s, const std::string& name, const plan::affine& at,
                       const series<std::size_t>& axes, const std::string& low, const dim& end) {
   writer& out = p.out();
   const auto x = axes_of_product(p.code());
   const std::string scalar = scalar_type(p.code().products[0].type), idx = p.idx(), side = p.number(s.side),
                     depth = p.number(s.depth);
-  const bool along_k = runs_along(at, x.k) && !runs_along(at, axes);
+  const bool along_k = plan::runs_along(at, x.k) && !plan::runs_along(at, axes);
   out.block("for (int w = threadIdx.x; w < " + p.number(std::int64_t{s.side} * s.depth) + "; w += 256)", [&] {
     out.line(along_k ? "const int q = w%" + depth + ", e = w/" + depth + ";"
                      : "const int e = w%" + side + ", q = w/" + side + ";");
@@ -125,7 +82,7 @@ inline void fill_tile(cuda_printer& p, const product_shape& s, const std::string
 }
 
 /// Adds the tiles' product to a thread's sums.
-inline void print_tile_sums(cuda_printer& p, const product_shape& s, const std::string& scalar) {
+inline void print_tile_sums(cuda_printer& p, const plan::product_shape& s, const std::string& scalar) {
   writer& out = p.out();
   const std::string each = p.number(s.side / 16);
   out.line("#pragma unroll");
@@ -141,7 +98,8 @@ inline void print_tile_sums(cuda_printer& p, const product_shape& s, const std::
 }
 
 /// The epilogue, for each of a thread's sums inside the result.
-inline void print_elements(cuda_printer& p, const product_shape& s, const product_axes& x, const std::string& scalar) {
+inline void print_elements(cuda_printer& p, const plan::product_shape& s, const plan::product_axes& x,
+                           const std::string& scalar) {
   writer& out = p.out();
   const std::string each = p.number(s.side / 16);
   out.line("#pragma unroll");
@@ -171,10 +129,10 @@ inline void print_elements(cuda_printer& p, const product_shape& s, const produc
 }  // namespace detail
 
 /// The body of a block of a matrix product.
-SINTER_API void print_product(cuda_printer& p, const product_shape& s) {
+SINTER_API void print_product(cuda_printer& p, const plan::product_shape& s) {
   writer& out = p.out();
   const auto& pr = p.code().products[0];
-  const auto x = detail::axes_of_product(p.code());
+  const auto x = plan::axes_of_product(p.code());
   const std::string scalar = scalar_type(pr.type), idx = p.idx();
   p.uniform_values();
   p.uniform_stores();

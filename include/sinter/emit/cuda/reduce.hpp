@@ -3,6 +3,7 @@
 #pragma once
 
 #include "../../base/sorted.hpp"
+#include "../../plan/schedule/columns.hpp"
 #include "body.hpp"
 
 namespace sinter::engine::emit {
@@ -16,7 +17,7 @@ class cuda_partials {
   void reserve(int id, const dim& count) {
     offsets_.emplace(id, bytes_);
     // Whole sectors of 256 bytes for any extents.
-    bytes_ += ceil_div(count * dim(p_.accumulator_bytes(id)), 256) * dim(256);
+    bytes_ += ceil_div(count * dim(accumulator_bytes(p_.code(), id)), 256) * dim(256);
   }
   std::string at(int id, const std::string& index) const {
     return "((" + p_.accumulator_type(id) + "*)(scratch + " + offset(id) + "))[" + index + "]";
@@ -39,7 +40,7 @@ namespace detail {
 inline void name_result(cuda_printer& p, int id, const std::string& total) {
   const bool arg = p.at(id).kind == kind::arg_reduce;
   p.out().line("const " + (arg ? "s_i64" : scalar_type(p.at(id).type)) + " " + p.name(id) + " = " +
-               (p.is_wide(id) ? "(s_f32)" : "") + total + (arg ? ".index;" : ";"));
+               (is_wide(p.code(), id) ? "(s_f32)" : "") + total + (arg ? ".index;" : ";"));
   p.learn(id);
 }
 
@@ -82,49 +83,23 @@ inline void begin_accumulator(cuda_printer& p, int id) {
 
 /// The values that stores need, and the stores, by one thread.
 inline void print_final(cuda_printer& p, const series<const plan::store*>& stores) {
-  cuda_printer::work w;
+  plan::work w;
   w.stores = stores;
-  for (int id : p.needed(w)) p.define(id, -1);
+  for (int id : p.remaining(w)) p.define(id, -1);
   for (const auto* s : stores) p.store_scalar(*s);
-}
-
-/// Whether a store depends on all rows.
-inline bool is_final_store(const cuda_printer& p, const plan::store& s) {
-  if (p.is_uniform_store(s)) return false;
-  return p.at(s.value).after_rows || (p.row() && !p.varies(s, p.row()));
-}
-
-struct finals {
-  series<const plan::store*> along, single;  ///< stores that vary along the inner axes, and the others
-};
-inline finals final_stores(const cuda_printer& p) {
-  finals f;
-  for (const auto& s : p.code().stores)
-    if (is_final_store(p, s)) (p.varies(s, p.inner()) ? f.along : f.single).push_back(&s);
-  return f;
 }
 
 }  // namespace detail
 
-/// The combination of the rows' partial results.
-struct finish_shape {
-  dim parts;            ///< per outer position
-  dim columns;          ///< elements of an array of sums
-  bool arrays = false;  ///< some reductions give arrays along the inner axes
-  int across = 1;       ///< threads that share a column
-  int threads() const { return arrays ? 32 * across : 256; }
-  dim tiles() const { return arrays && !columns.is(0) ? ceil_div(columns, 32) : dim(1); }
-};
-
 /// The body of the launch that adds the blocks' parts in order, and stores values that depend on them.
-SINTER_API void print_finish(cuda_printer& p, const cuda_partials& parts, const finish_shape& f) {
+SINTER_API void print_finish(cuda_printer& p, const cuda_partials& parts, const plan::finish_shape& f) {
   writer& out = p.out();
   detail::declare_folds(p);
   p.uniform_values();
   series<int> arrays, scalars;
   for (int id = 0; id < p.size(); ++id)
     if (p.at(id).span == span_of::row || p.at(id).span == span_of::both)
-      (p.is_array(id) ? arrays : scalars).push_back(id);
+      (is_array(p.code(), id) ? arrays : scalars).push_back(id);
   out.line("const " + p.flat() + " g = block, tile = g%" + p.count(f.tiles()) + ", o = g/" + p.count(f.tiles()) + ";");
   p.unravel("o", p.axes_of(role::outer));
   detail::declare_slots(p, scalars, f.threads(), 1);
@@ -136,7 +111,7 @@ SINTER_API void print_finish(cuda_printer& p, const cuda_partials& parts, const 
     });
   }
   detail::print_group_fold(p, scalars, f.threads(), "0");
-  const auto last_stores = detail::final_stores(p);
+  const auto last_stores = final_stores(p.code());
   const auto& along = last_stores.along;
   const auto& single = last_stores.single;
   if (f.arrays) {

@@ -2,27 +2,12 @@
 #pragma once
 
 #include "../../base/series.hpp"
+#include "../../plan/schedule/order.hpp"
 #include "body.hpp"
 
 namespace sinter::engine::emit {
 
-/// The distribution of a scan's rows: a block of `threads` for each row, or a thread for each row. Or 32 rows with adjacent
-/// elements for each block, where `down` threads scan a row, `each` consecutive elements per thread.
-struct scan_shape {
-  bool block_a_row = false;
-  int down = 0, each = 0;
-  int threads = 128;
-  dim blocks;
-};
-
 namespace detail {
-
-inline int scan_of(const kernel& k) {
-  int found = -1;
-  for (std::size_t id = 0; id < k.body.size(); ++id)
-    if (k.body[id].kind == kind::scan) found = static_cast<int>(id);
-  return found;
-}
 
 /// The values at one position, except the scan.
 inline void print_scan_operand(cuda_printer& p, int scan) {
@@ -111,7 +96,7 @@ inline void print_before(cuda_printer& p, const scan_joiner& joined, bool factor
 /// Tiles of a row, an element for each thread. Warps scan by shuffles; their totals and the preceding tiles come from shared
 /// memory. With factors, pairs of a result and the product of its factors are joined. No pair precedes the row, so the first
 /// factor is not read.
-inline void print_block_scan(cuda_printer& p, int scan, const scan_shape& shape) {
+inline void print_block_scan(cuda_printer& p, int scan, const plan::scan_shape& shape) {
   writer& out = p.out();
   const auto& s = p.at(scan);
   const bool factors = has_factors(p, scan);
@@ -154,7 +139,7 @@ inline void print_block_scan(cuda_printer& p, int scan, const scan_shape& shape)
 }
 
 /// Tiles of 32 rows: a thread scans some elements of one row, preceded by the totals of earlier threads and tiles.
-inline void print_tile_scan(cuda_printer& p, int scan, const scan_shape& shape) {
+inline void print_tile_scan(cuda_printer& p, int scan, const plan::scan_shape& shape) {
   writer& out = p.out();
   const auto& s = p.at(scan);
   const bool factors = has_factors(p, scan);
@@ -199,32 +184,10 @@ inline void print_tile_scan(cuda_printer& p, int scan, const scan_shape& shape) 
 
 }  // namespace detail
 
-inline scan_shape shape_of_scan(const kernel& k) {
-  scan_shape s;
-  std::size_t scanned = 0;
-  for (const auto& a : k.axes) scanned += a.role == role::row;
-  // A block would leave most of its threads idle for a short row.
-  const auto n = k.extent(role::row).number();
-  s.block_a_row = scanned == 1 && k.axes.back().role == role::row && !(n && *n <= 16);
-  dim rows = k.extent(role::outer) * k.extent(role::inner);
-  if (s.block_a_row) {
-    s.threads = n && *n <= 128 ? 64 : 256;
-    s.blocks = rows;
-  } else if (scanned == 1 && !(n && *n <= 16)) {
-    s.each = size_of(compute_type(k.body[static_cast<std::size_t>(detail::scan_of(k))].type)) > 4 ? 4 : 8;
-    for (s.down = 1; s.down < 32 && !(n && s.down * s.each >= *n);) s.down *= 2;
-    s.threads = 32 * s.down;
-    s.blocks = ceil_div(rows, 32);
-  } else {
-    s.blocks = ceil_div(rows, s.threads);
-  }
-  return s;
-}
-
-inline void print_scan(cuda_printer& p, const scan_shape& shape) {
+inline void print_scan(cuda_printer& p, const plan::scan_shape& shape) {
   const kernel& k = p.code();
   writer& out = p.out();
-  const int scan = detail::scan_of(k);
+  const int scan = first_of(k, kind::scan);
   p.uniform_values();
   p.declare_fold(scan);
   if (detail::has_factors(p, scan)) {

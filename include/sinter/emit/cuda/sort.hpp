@@ -4,31 +4,16 @@
 #pragma once
 
 #include "../../base/series.hpp"
+#include "../../plan/schedule/order.hpp"
 #include "body.hpp"
 
 namespace sinter::engine::emit {
 
-/// The distribution of a sort's rows: a block takes a tile of one row, or `tile`/`width` rows of up to `width` elements.
-struct sort_shape {
-  static constexpr int merging = 256;  ///< threads of a merging block
-
-  int word = 4;   ///< bytes of a key, and of a place
-  int width = 0;  ///< elements of a row that are sorted in shared memory
-  int tile = 0;
-  int passes = 0;  ///< the greatest number of merging passes
-  dim length, rows, total, blocks;
-
-  std::int64_t item_bytes() const { return 2 * word; }
-  int threads() const { return tile / 4; }
-  std::string item() const { return std::string("ranked<") + (word == 8 ? "s_u64" : "s_u32") + ">"; }
-};
-
 namespace detail {
 
-inline int instruction_of(const cuda_printer& p, kind what) {
-  int id = 0;
-  while (p.at(id).kind != what) ++id;
-  return id;
+/// The type of a key with its place.
+inline std::string item_of(const plan::sort_shape& s) {
+  return std::string("ranked<") + (s.word == 8 ? "s_u64" : "s_u32") + ">";
 }
 
 /// The values before `id` that `wanted` accepts.
@@ -48,30 +33,12 @@ inline void print_sorted_stores(cuda_printer& p, int sort, const std::string& ra
 
 }  // namespace detail
 
-inline sort_shape shape_of_sort(const kernel& k) {
-  sort_shape s;
-  int id = 0;
-  while (k.body[static_cast<std::size_t>(id)].kind != kind::sort) ++id;
-  const int value = k.body[static_cast<std::size_t>(id)].args[0];
-  s.word = size_of(compute_type(k.body[static_cast<std::size_t>(value)].type)) == 8 ? 8 : 4;
-  s.length = k.extent(role::row);
-  s.rows = k.extent(role::outer);
-  s.total = s.rows * s.length;
-  const std::int64_t longest = s.length.is_number() ? longest_sorted(*s.length.number())
-                               : k.fit.longest > 0  ? k.fit.longest
-                                                    : most_sorted;
-  s.width = static_cast<int>(std::min(longest, sorted_tile));
-  s.tile = std::max(s.width, 512);
-  for (std::int64_t n = sorted_tile; n < longest; n *= 4) ++s.passes;
-  s.blocks = s.passes > 0 ? s.rows * ceil_div(s.length, s.tile) : ceil_div(s.rows, s.tile / s.width);
-  return s;
-}
-
-inline void print_sort_tiles(cuda_printer& p, const sort_shape& s) {
+inline void print_sort_tiles(cuda_printer& p, const plan::sort_shape& s) {
   writer& out = p.out();
-  const int sort = detail::instruction_of(p, kind::sort);
+  const int sort = first_of(p.code(), kind::sort);
   const instruction& i = p.at(sort);
-  const std::string n = parenthesised(s.length), tile = p.number(s.tile), width = p.number(s.width), item = s.item();
+  const std::string n = parenthesised(s.length), tile = p.number(s.tile), width = p.number(s.width),
+                    item = detail::item_of(s);
   detail::define_before(p, sort, [&](int id) { return p.is_uniform(id); });
   out.line("__shared__ " + item + " x[" + tile + "];");
   if (s.passes > 0) out.line("const long tiles = (" + n + " + " + tile + " - 1l)/" + tile + ";");
@@ -111,11 +78,11 @@ inline void print_sort_tiles(cuda_printer& p, const sort_shape& s) {
 }
 
 /// A grid's blocks beyond those with work identify the pass.
-inline void print_sort_merge(cuda_printer& p, const sort_shape& s) {
+inline void print_sort_merge(cuda_printer& p, const plan::sort_shape& s) {
   writer& out = p.out();
-  const int sort = detail::instruction_of(p, kind::sort);
-  const std::string n = "(long)" + parenthesised(s.length), total = parenthesised(s.total), item = s.item(),
-                    threads = p.number(sort_shape::merging);
+  const int sort = first_of(p.code(), kind::sort);
+  const std::string n = "(long)" + parenthesised(s.length), total = parenthesised(s.total), item = detail::item_of(s),
+                    threads = p.number(plan::sort_shape::merging);
   out.line("const long n = " + n + ", total = " + total + ";");
   out.line("const int pass = (int)(gridDim.x - (total + " + threads + " - 1)/" + threads + ");");
   out.line("const long width = " + p.number(s.width) + "l << 2*pass, whole = 4*width;");
@@ -137,11 +104,11 @@ inline void print_sort_merge(cuda_printer& p, const sort_shape& s) {
   });
 }
 
-inline void print_search(cuda_printer& p, int threads) {
+inline void print_search(cuda_printer& p, const plan::search_shape& s) {
   writer& out = p.out();
-  const int search = detail::instruction_of(p, kind::search);
+  const int search = first_of(p.code(), kind::search);
   const instruction& i = p.at(search);
-  out.line("const " + p.flat() + " f = (" + p.flat() + ")block*" + p.number(threads) + " + threadIdx.x;");
+  out.line("const " + p.flat() + " f = (" + p.flat() + ")block*" + p.number(s.threads) + " + threadIdx.x;");
   out.block("if (f < " + p.limit(p.code().extent(role::outer)) + ")", [&] {
     p.unravel("f", p.axes_of(role::outer));
     detail::define_before(p, search, [](int) { return true; });

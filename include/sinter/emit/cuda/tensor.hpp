@@ -4,117 +4,18 @@
 
 #include "../../base/series.hpp"
 #include "product.hpp"
-#include "walk.hpp"
 
 namespace sinter::engine::emit {
 
-/// An operand's tile in shared memory: lines along k or along its other axis, with a few elements between lines so that a
-/// warp's reads touch every bank once.
-///
-/// A warp's multiplication takes 8 of k; every lane has two, lane%4*2 and the next. Along the other axis a lane has every
-/// eighth of a warp's rows. If lines lie along that axis, it has runs of `run` that are one read.
-struct tensor_operand {
-  bool along_k = false;
-  int width = 1;  ///< elements of a copy
-  int rows = 64;  ///< of the tile
-  int parts = 1;  ///< number of warps that share them
-  int line = 0;   ///< elements from a line to the next
-  int elements = 0;
-
-  int each() const { return rows / parts / 8; }  ///< number of rows of a lane
-  int run() const { return along_k ? 1 : std::min(4, each()); }
-};
-
-/// A block of 8 warps makes a tile of m by n. `down` by `across` warps divide it, and `deep` warps divide the k of a stage.
-struct tensor_shape {
-  static constexpr int warps = 8, threads = 32 * warps;
-  int m = 64, n = 64, k = 64, stages = 3;
-  int down = 1, across = 1, deep = 8;
-  tensor_operand a, b;
-  int width = 1;  ///< elements along the last axis that a thread stores at once
-  dim rows, columns, depth;
-  dim blocks;
-
-  int stage() const { return a.elements + b.elements; }
-  int line() const { return n + (b.along_k ? 8 : 4); }  ///< of the result's tile
-  int part() const { return m * line(); }               ///< elements of the tile for each of `deep` warps
-  int shared() const { return 4 * std::max(stages * stage(), deep * part()); }
-};
-
 namespace detail {
-
-inline bool on_tensor_cores(const kernel& k, const cuda_target& t) {
-  const auto& p = k.products[0];
-  const auto plain = [&](const plan::access& a) {
-    const auto& b = k.buffers[static_cast<std::size_t>(a.buffer)];
-    return b.type == dtype::f32 && !b.by_value;
-  };
-  const auto x = axes_of_product(k);
-  return t.tf32 && t.capability >= 80 && p.type == dtype::f32 && plain(p.a) && plain(p.b) && !x.m.empty() &&
-         !x.n.empty() && !x.k.empty();
-}
-
-inline tensor_operand operand_of_tile(const kernel& k, const plan::access& a, const series<std::size_t>& axes,
-                                      const series<std::size_t>& k_axes, int rows, int parts, int depth) {
-  const auto extent = [&](std::size_t x) {
-    return x < k.axes.size() ? k.axes[x].extent : k.products[0].k[x - k.axes.size()];
-  };
-  tensor_operand o;
-  o.rows = rows;
-  o.parts = parts;
-  o.along_k = runs_along(a.at, k_axes) && !runs_along(a.at, axes);
-  const std::size_t last = o.along_k ? k_axes.back() : axes.back();
-  if (is_vector_access(k, a, static_cast<int>(last), 4) && divides(4, extent(last))) o.width = 4;
-  // Lanes read pairs of k from eight lines, or runs of two lines of each pair.
-  o.line = o.along_k ? (depth + 23) / 32 * 32 + 8 : rows + 4;
-  o.elements = o.line * (o.along_k ? rows : depth);
-  return o;
-}
-
-inline tensor_shape tensor_shape_of(const kernel& k, const cuda_target& t) {
-  const auto of = shape_of_product(k, t);
-  const auto x = axes_of_product(k);
-  tensor_shape s;
-  s.rows = of.m;
-  s.columns = of.n;
-  s.depth = of.k;
-  // Smaller tiles if the traced call's blocks leave many multiprocessors idle.
-  const auto few = [&] {
-    const auto tiles = [&](const series<std::size_t>& axes, std::int64_t side) {
-      std::int64_t n = 1;
-      for (auto a : axes) n *= k.axes[a].hint;
-      return round_up(n, side);
-    };
-    return tiles(x.m, s.m) * tiles(x.n, s.n) * tiles(x.batch, 1) * 5 < t.multiprocessors * 3;
-  };
-  const bool narrow = k.fit.narrow || s.columns.number().value_or(64) <= 16;
-  if (narrow) s.n = 16;
-  if (few()) s.m = 32;
-  if (s.n > 32 && few()) s.n = 32;
-  s.blocks = ceil_div(s.rows, s.m) * of.batch;
-  if (!narrow || s.columns.is(0)) s.blocks *= ceil_div(s.columns, s.n);
-  // A warp's part of a stage is at least 16 by 8 by 8.
-  const auto parts = [&] { return s.m / 16 * (s.n / 8) * (s.k / 8); };
-  while (s.k > 8 && parts() > tensor_shape::warps && k.products[0].terms <= s.k / 2) s.k /= 2;
-  // Warps with large parts of the tile read least.
-  s.across = s.n / std::min(s.n, 32);
-  s.deep = std::min(tensor_shape::warps / s.across, s.k / 8);
-  s.down = std::min(tensor_shape::warps / s.across / s.deep, s.m / 16);
-  s.across = tensor_shape::warps / s.deep / s.down;
-  s.a = operand_of_tile(k, k.products[0].a, x.m, x.k, s.m, s.down, s.k);
-  s.b = operand_of_tile(k, k.products[0].b, x.n, x.k, s.n, s.across, s.k);
-  while (s.stages > 2 && s.shared() > shared_memory_of(t.capability)) --s.stages;
-  s.width = std::min(vector_width(k, static_cast<int>(x.n.back()), x.n.size() == 1 ? tail::lanes : tail::none), 4);
-  return s;
-}
 
 /// Prints the copies of an operand's tile into shared memory: `declare` their sources and destinations in the first stage,
 /// `copy` a stage. Elements outside of the matrix are 0.
 struct tile_copies {
   cuda_printer& p;
-  const tensor_shape& s;
+  const plan::tensor_shape& s;
   const plan::affine& at;
-  const tensor_operand& o;
+  const plan::tensor_operand& o;
   std::string name;
   const series<std::size_t>&axes, &k_axes;
   std::string low;
@@ -123,7 +24,7 @@ struct tile_copies {
   /// Whether a thread's copies, and their next stages, have one distance.
   bool walks() const { return axes.size() == 1 && k_axes.size() == 1; }
   int copies() const { return o.rows * s.k / o.width; }
-  int each() const { return (copies() + tensor_shape::threads - 1) / tensor_shape::threads; }
+  int each() const { return (copies() + plan::tensor_shape::threads - 1) / plan::tensor_shape::threads; }
   int per_line() const { return (o.along_k ? s.k : o.rows) / o.width; }
   std::string from(const std::string& k) const {
     return name + " + (" + walk_text(p, at, axes, "at") + ") + (" + walk_text(p, at, k_axes, k) + ")";
@@ -154,22 +55,23 @@ struct tile_copies {
     const std::string line = "*" + p.number(o.line), next = "from_" + name;
     p.out().line("#pragma unroll");
     p.out().block("for (int i = 0; i < " + p.number(each()) + "; ++i)", [&] {
-      p.out().line("const int w = i*" + p.number(tensor_shape::threads) + " + threadIdx.x;");
-      if (copies() % tensor_shape::threads != 0) p.out().line("if (w >= " + p.number(copies()) + ") break;");
+      p.out().line("const int w = i*" + p.number(plan::tensor_shape::threads) + " + threadIdx.x;");
+      if (copies() % plan::tensor_shape::threads != 0) p.out().line("if (w >= " + p.number(copies()) + ") break;");
       place("w");
       p.out().line("const " + p.idx() + " at_k = low_k + q;");
       const dim& outer = at.stride[o.along_k ? axes.back() : k_axes.back()];
-      p.out().line("copy_or_zero<" + p.number(4 * o.width) + ">(" + to + " + " +
-                   (o.along_k ? "e" + line + " + q" : "q" + line + " + e") + ", " +
-                   (walks() ? next + " + i*(" + far(tensor_shape::threads / per_line(), outer) + ")" : from("at_k")) +
-                   ", " + (inside.empty() ? "true" : inside) + ");");
+      p.out().line(
+          "copy_or_zero<" + p.number(4 * o.width) + ">(" + to + " + " +
+          (o.along_k ? "e" + line + " + q" : "q" + line + " + e") + ", " +
+          (walks() ? next + " + i*(" + far(plan::tensor_shape::threads / per_line(), outer) + ")" : from("at_k")) +
+          ", " + (inside.empty() ? "true" : inside) + ");");
     });
     if (walks()) p.out().line(next + " += " + far(s.k, at.stride[k_axes[0]]) + ";");
   }
 };
 
 /// The place of a warp lane's first elements of an operand in a stage; `part` is the warp's number along the other axis.
-inline std::string first_element(cuda_printer& p, const tensor_shape& s, const tensor_operand& o,
+inline std::string first_element(cuda_printer& p, const plan::tensor_shape& s, const plan::tensor_operand& o,
                                  const std::string& part) {
   const std::string row = "(" + part + "*" + p.number(o.rows / o.parts) + " + lane*" + p.number(o.run()) + ")",
                     k = "(part_k*" + p.number(s.k / s.deep) + " + quad*2)";
@@ -177,7 +79,8 @@ inline std::string first_element(cuda_printer& p, const tensor_shape& s, const t
 }
 
 /// A lane's elements of an operand for one multiplication, as `to[row][k]`.
-inline void print_fragment(cuda_printer& p, const tensor_operand& o, const std::string& from, const std::string& to) {
+inline void print_fragment(cuda_printer& p, const plan::tensor_operand& o, const std::string& from,
+                           const std::string& to) {
   writer& out = p.out();
   const std::string line = p.number(o.line), run = p.number(o.run());
   out.line("unsigned " + to + "[" + p.number(o.each()) + "][2];");
@@ -198,7 +101,7 @@ inline void print_fragment(cuda_printer& p, const tensor_operand& o, const std::
 }
 
 /// The sum over k of one stage, for this warp's part of the tile.
-inline void print_multiply(cuda_printer& p, const tensor_shape& s) {
+inline void print_multiply(cuda_printer& p, const plan::tensor_shape& s) {
   writer& out = p.out();
   out.line("#pragma unroll");
   out.block("for (int q = 0; q < " + p.number(s.k / 8 / s.deep) + "; ++q)", [&] {
@@ -215,7 +118,7 @@ inline void print_multiply(cuda_printer& p, const tensor_shape& s) {
 }
 
 /// Each warp's part of the product, in shared memory: tiles of warps that share k lie one after another.
-inline void print_gather(cuda_printer& p, const tensor_shape& s) {
+inline void print_gather(cuda_printer& p, const plan::tensor_shape& s) {
   writer& out = p.out();
   const int high = s.a.run(), wide = s.b.run();
   // Adjacent in a row: two columns of a multiplication, or one column of several.
@@ -245,39 +148,35 @@ inline void print_gather(cuda_printer& p, const tensor_shape& s) {
 }
 
 /// The elements of the tile for the block's threads: in vectors of its rows.
-inline cuda_tile tile_of_product(cuda_printer& p, const tensor_shape& s, const product_axes& x) {
-  cuda_tile t;
-  t.width = s.width;
-  t.axis = static_cast<int>(x.n.back());
-  const int per_row = s.n / s.width, vectors = s.m * per_row;
-  t.vectors = std::max(vectors / tensor_shape::threads, 1);
-  t.in_part = !divides(s.width, p.code().axes[x.n.back()].extent);
-  const dim columns = vectors_of_row(s.columns, s.width);
+inline cuda_tile tile_of_product(cuda_printer& p, const plan::tensor_shape& s, const plan::product_axes& x) {
+  const int per_row = s.n / s.stored.width, vectors = s.m * per_row;
+  cuda_tile t = tile_with(s.stored, std::max(vectors / plan::tensor_shape::threads, 1));
+  const dim columns = vectors_of_row(s.columns, t.width);
   const auto all_of = [&](const char* which, int count, const dim& n) {
     if (!fills(count, n)) t.guard += (t.guard.empty() ? "" : " && ") + std::string(which) + " < " + p.limit(n);
   };
-  if (vectors < tensor_shape::threads) t.guard = "f < " + p.number(vectors);
+  if (vectors < plan::tensor_shape::threads) t.guard = "f < " + p.number(vectors);
   all_of("at_m", s.m, s.rows);
   all_of("at_n", per_row, columns);
   t.place = [&p, &s, x, per_row] {
-    p.out().line("const int f = u*" + p.number(tensor_shape::threads) + " + threadIdx.x;");
+    p.out().line("const int f = u*" + p.number(plan::tensor_shape::threads) + " + threadIdx.x;");
     p.out().line("const " + p.flat() + " at_m = low_m + f/" + p.number(per_row) + ", at_n = low_n/" +
-                 p.number(s.width) + " + f%" + p.number(per_row) + ";");
+                 p.number(s.stored.width) + " + f%" + p.number(per_row) + ";");
     p.unravel("at_m", x.m);
-    p.unravel("at_n", x.n, s.width);
+    p.unravel("at_n", x.n, s.stored.width);
   };
   return t;
 }
 
 /// A thread's position: its lane in the multiplications, and its warp's part of the tile.
-inline void print_warp_places(cuda_printer& p, const tensor_shape& s) {
+inline void print_warp_places(cuda_printer& p, const plan::tensor_shape& s) {
   p.out().line("const int lane = threadIdx.x%32/4, quad = threadIdx.x%4, warp = threadIdx.x/32;");
   p.out().line("const int part_m = warp%" + p.number(s.down) + ", part_n = warp/" + p.number(s.down) + "%" +
                p.number(s.across) + ", part_k = warp/" + p.number(s.down * s.across) + ";");
 }
 
 /// The ring of stages, and the sums, initialised with 0.
-inline void declare_sums(cuda_printer& p, const tensor_shape& s) {
+inline void declare_sums(cuda_printer& p, const plan::tensor_shape& s) {
   const int high = s.a.each() / 2, wide = s.b.each();
   p.out().line("extern __shared__ words<16>::t ring[];");
   p.out().line("s_f32 sums[" + p.number(high) + "][" + p.number(wide) + "][4];");
@@ -286,7 +185,7 @@ inline void declare_sums(cuda_printer& p, const tensor_shape& s) {
 }
 
 /// `copy_stage`, which requests a step's stage, and the requests of the first stages.
-inline void print_first_copies(cuda_printer& p, const tensor_shape& s, const product_axes& x) {
+inline void print_first_copies(cuda_printer& p, const plan::tensor_shape& s, const plan::product_axes& x) {
   writer& out = p.out();
   const auto& pr = p.code().products[0];
   const std::string idx = p.idx(), depth = p.number(s.k);
@@ -312,17 +211,17 @@ inline void print_first_copies(cuda_printer& p, const tensor_shape& s, const pro
 }
 
 /// The operands of the epilogue, if registers can hold them while the product is computed.
-inline series<int> loads_meanwhile(cuda_printer& p, const cuda_printer::work& w, const cuda_tile& t) {
+inline series<int> loads_meanwhile(cuda_printer& p, const plan::work& w, const cuda_tile& t) {
   constexpr int most_held = 64;
   series<int> ids;
-  for (int id : p.needed(w))
+  for (int id : p.remaining(w))
     if (p.at(id).kind == kind::load && !p.is_indirect(id)) ids.push_back(id);
   if (static_cast<int>(ids.size()) * t.vectors * t.width > most_held) ids.clear();
   return ids;
 }
 
 /// The loop over the stages: each waits for its own, and requests a later one.
-inline void print_stages(cuda_printer& p, const tensor_shape& s) {
+inline void print_stages(cuda_printer& p, const plan::tensor_shape& s) {
   writer& out = p.out();
   const std::string last = p.number(s.stages - 1), stages = p.number(s.stages);
   out.line("int slot = 0, next = " + last + ";");
@@ -343,7 +242,7 @@ inline void print_stages(cuda_printer& p, const tensor_shape& s) {
 }
 
 /// A thread's elements of the product: sums over the warps that share k.
-inline void read_product(cuda_printer& p, const tensor_shape& s, const cuda_tile& t, int id) {
+inline void read_product(cuda_printer& p, const plan::tensor_shape& s, const cuda_tile& t, int id) {
   writer& out = p.out();
   const std::string width = p.number(t.width), per_row = p.number(s.n / t.width);
   out.line("s_f32 k" + p.number(id) + "[" + p.number(t.vectors) + "][" + p.number(p.width_of(id, t)) + "];");
@@ -368,9 +267,9 @@ inline void read_product(cuda_printer& p, const tensor_shape& s, const cuda_tile
 }  // namespace detail
 
 /// The body of a block of a matrix product on tensor cores.
-SINTER_API void print_tensor_product(cuda_printer& p, const tensor_shape& s) {
+SINTER_API void print_tensor_product(cuda_printer& p, const plan::tensor_shape& s) {
   writer& out = p.out();
-  const auto x = detail::axes_of_product(p.code());
+  const auto x = plan::axes_of_product(p.code());
   p.uniform_values();
   p.uniform_stores();
   detail::place_block(p, x, s.rows, s.columns, s.m, s.n);
@@ -379,7 +278,7 @@ SINTER_API void print_tensor_product(cuda_printer& p, const tensor_shape& s) {
   detail::declare_sums(p, s);
   detail::print_first_copies(p, s, x);
   const cuda_tile t = detail::tile_of_product(p, s, x);
-  cuda_printer::work w;
+  plan::work w;
   for (const auto& st : p.code().stores)
     if (!p.is_uniform_store(st)) w.stores.push_back(&st);
   const auto direct = detail::loads_meanwhile(p, w, t);

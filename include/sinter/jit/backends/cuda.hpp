@@ -68,7 +68,7 @@ struct cuda_plan {
 /// Kernels in launches that run one after another; kernels of a launch run at once (plan::horizontal). Exceptions are a
 /// narrow product and its only reader: a block continues with the rows that it has made.
 inline series<series<std::size_t>> launches_of(const series<plan::kernel>& kernels, std::span<const std::int64_t> hints,
-                                               const plan::target& target, const emit::cuda_target& printed) {
+                                               const plan::target& target) {
   series<series<std::size_t>> out = plan::horizontal(kernels, target.parameter_bytes);
   const auto users = plan::users_of(kernels);
   series<std::size_t> at(kernels.size());  // index of the launch
@@ -86,7 +86,7 @@ inline series<series<std::size_t>> launches_of(const series<plan::kernel>& kerne
     plan::kernel then = kernels[readers[0]];
     product.fit = fit_for({&product, 1}, hints, target);
     then.fit = fit_for({&then, 1}, hints, target);
-    if (!emit::can_follow(product, then, printed)) continue;
+    if (!plan::follow_of(product, then, target)) continue;
     out[at[readers[0]]] = {k, readers[0]};
     out[at[k]].clear();
     at[k] = at[readers[0]];
@@ -118,15 +118,14 @@ inline plan::fused fuse_in_slices(cuda_plan& p, ir::graph g, const memory_rule& 
 }
 
 inline cuda_plan plan_cuda(code& c, const ir::graph& g, const series<char>& copied, const memory_rule& memory,
-                           const plan::target& target, const emit::cuda_target& printed, const std::string& within,
-                           bool reasons) {
+                           const plan::target& target, const std::string& within, bool reasons) {
   cuda_plan p;
   p.target = target;
   const auto hints = hints_of(c.layout);
   plan::fused fused = fuse_in_slices(p, with_last_updates(with_dense_operands(g, copied)), memory, hints, reasons);
   p.first_step = c.about.steps.size();
   series<std::size_t> number(fused.kernels.size()), reported;
-  for (const auto& together : launches_of(fused.kernels, hints, target, printed)) {
+  for (const auto& together : launches_of(fused.kernels, hints, target)) {
     cuda_group group;
     group.first = p.kernels.size();
     group.count = together.size();
@@ -165,7 +164,7 @@ inline cuda_plan plan_cuda(code& c, const ir::graph& g, const series<char>& copi
           [&](const ir::graph& body, const series<result_spec>& results) {
             return memory_of_part(body, results, given, hints);
           },
-          target, printed, within + ir::name(step) + ": ", reasons));
+          target, within + ir::name(step) + ": ", reasons));
     }
     report_in_place(c, step, p.parts.back());
   }
@@ -239,8 +238,7 @@ inline void print_again(cuda_group& group, const cuda_group& from, kernel_texts&
 }
 
 /// Prints the kernels that are not library calls; the user's kernels are texts, too.
-inline void print_cuda(code& c, cuda_plan& p, const emit::cuda_target& target, const options& how,
-                       kernel_texts& texts) {
+inline void print_cuda(code& c, cuda_plan& p, const options& how, kernel_texts& texts) {
   choose_code(c, p, how);
   for (std::size_t n = 0; n < p.groups.size(); ++n) {
     cuda_group& group = p.groups[n];
@@ -273,9 +271,9 @@ inline void print_cuda(code& c, cuda_plan& p, const emit::cuda_target& target, c
       }
       if (is_of_shape(p, group)) {
         const auto& code = p.shared.codes[static_cast<std::size_t>(p.shared.code[group.first])];
-        group.source = emit::cuda(code, {members.data(), members.size()}, target);
+        group.source = emit::cuda(code, {members.data(), members.size()}, p.target);
       } else {
-        group.source = emit::cuda(parts, target);
+        group.source = emit::cuda(parts, p.target);
       }
       own = std::move(group.source.texts);
     }
@@ -287,7 +285,7 @@ inline void print_cuda(code& c, cuda_plan& p, const emit::cuda_target& target, c
       logs::to("output_code", [&] { return text; });
       texts.add(text, p.first_step + n);
     }
-    for (auto& part : p.parts[n]) print_cuda(c, part, target, how, texts);
+    for (auto& part : p.parts[n]) print_cuda(c, part, how, texts);
   }
 }
 
@@ -372,33 +370,23 @@ inline bool calls_back(const ir::graph& g) {
   });
 }
 
-/// The targets of planning and printing for a GPU.
-struct cuda_targets {
-  plan::target planned;
-  emit::cuda_target printed;
-};
-
-inline cuda_targets targets_of(int device, const ir::graph& g, const options& how) {
+/// The facts of a GPU, and of the options for it.
+inline plan::target target_of(int device, const ir::graph& g, const options& how) {
   const run::cuda::gpu& gpu = run::cuda::device_at(device);
   // The library is large, so it is opened only for products.
   const bool blas = has_products(g) && run::cuda::blas().problem.empty();
-  const bool tf32 = how.precision == precision::high && gpu.capability >= 80;
-  const std::int64_t parameter_bytes = run::cuda::parameter_bytes();
-  return {plan::gpu_target({.multiprocessors = gpu.multiprocessors,
-                            .blas = blas,
-                            .tf32 = tf32,
-                            .overlap = how.mode == mode::reduce_overhead,
-                            .parameter_bytes = parameter_bytes}),
-          {.capability = gpu.capability,
-           .multiprocessors = gpu.multiprocessors,
-           .deterministic = how.deterministic,
-           .tf32 = tf32,
-           .parameter_bytes = parameter_bytes}};
+  return plan::gpu_target({.capability = gpu.capability,
+                           .multiprocessors = gpu.multiprocessors,
+                           .blas = blas,
+                           .tf32 = how.precision == precision::high,
+                           .deterministic = how.deterministic,
+                           .overlap = how.mode == mode::reduce_overhead,
+                           .parameter_bytes = run::cuda::parameter_bytes()});
 }
 
 /// The plan of a graph for these arguments. Reasons that are requested later come from planning it again.
 inline cuda_plan plan_for(code& c, const ir::graph& g, std::span<const argument> arguments,
-                          const cuda_targets& target) {
+                          const plan::target& target) {
   series<char> copied;
   for (const auto& a : arguments) copied.push_back(a.by_value || !is_row_major(a));
   const auto layouts =
@@ -409,14 +397,14 @@ inline cuda_plan plan_for(code& c, const ir::graph& g, std::span<const argument>
         layouts->push_back(device_layout_of(separate, arguments, c.layout));
         return layouts->back();
       },
-      target.planned, target.printed, "", wants_reasons(c));
+      target, "", wants_reasons(c));
   c.reasons = [copied, layouts, target](const code& made) {
     code again;
     again.layout = made.layout;
     std::size_t turn = 0;
     plan_cuda(
         again, made.graph, copied, [&](const ir::graph&, const series<result_spec>&) { return (*layouts)[turn++]; },
-        target.planned, target.printed, "", true);
+        target, "", true);
     return again.about.apart;
   };
   return p;
@@ -450,11 +438,11 @@ struct compiled_cuda {
 };
 
 inline void generate_cuda(code& c, const ir::graph& g, std::span<const argument> arguments, const options& how) {
-  const cuda_targets target = targets_of(c.where.index, g, how);
+  const plan::target target = target_of(c.where.index, g, how);
   cuda_plan p = plan_for(c, g, arguments, target);
   c.results = p.results;
   c.stage("plan");
-  print_cuda(c, p, target.printed, how, c.texts);
+  print_cuda(c, p, how, c.texts);
   c.stage("emit");
   const auto modules = c.texts.in_order(run::cuda::build(c.texts.distinct, c.where.index));
   report_modules<run::cuda::built>(c, modules);
@@ -473,7 +461,7 @@ inline void generate_cuda(code& c, const ir::graph& g, std::span<const argument>
                                                                      how,
                                                                      apart,
                                                                      c.inside,
-                                                                     {c.where.index, target.printed}});
+                                                                     {c.where.index, target}});
   c.plan = made;
   c.fill = [](void* from, sized& to) { static_cast<compiled_cuda*>(from)->fill(to); };
   settle(c);

@@ -11,6 +11,7 @@
 #include "../../emit/cuda/kernel.hpp"
 #include "../../plan/kernel/sized.hpp"
 #include "../../plan/lowering/library_product.hpp"
+#include "../../plan/schedule/fit.hpp"
 #include "../../run/cuda/program/blas.hpp"
 #include "../../run/cuda/program/nvrtc.hpp"
 #include "../../run/cuda/program/program.hpp"
@@ -68,7 +69,7 @@ inline plan::size_fit fit_for(std::span<const plan::kernel> kernels, std::span<c
   plan::size_fit all{.small = true};
   for (const auto& k : kernels) {
     const plan::kernel known = plan::with_sizes(k, sizes);
-    const plan::size_fit one = emit::fit_of(known);
+    const plan::size_fit one = plan::fit_of(known);
     all.small = all.small && one.small;
     all.longest = std::max(all.longest, one.longest);
     all.whole = all.whole || one.whole;  // if several have rows, their lengths are equal
@@ -101,7 +102,7 @@ class late_cuda_kernels {
     series<run::cuda::built> modules;
   };
 
-  late_cuda_kernels(int device, const emit::cuda_target& target) : device_(device), target_(target) {}
+  late_cuda_kernels(int device, const plan::target& target) : device_(device), target_(target) {}
 
   const made& get(const cuda_group& group, const series<plan::kernel>& kernels, plan::size_fit fit) {
     const std::lock_guard lock(mutex_);
@@ -126,7 +127,7 @@ class late_cuda_kernels {
 
  private:
   int device_;
-  emit::cuda_target target_;
+  plan::target target_;
   std::mutex mutex_;
   series<std::unique_ptr<made>> all_;
 };

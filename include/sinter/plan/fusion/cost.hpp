@@ -48,8 +48,8 @@ class costs {
     return computing(id, enough, {0}) >= enough;
   }
 
-  /// Whether one thread walks a row, instead of many threads side by side.
-  bool by_rows() const { return !target_.rows_over_threads; }
+  /// Whether a guard that changes within a vector cuts its loop.
+  bool cuts_at_guards() const { return !target_.guards_lanes; }
 
  private:
   /// The cost in bytes of an operation and of a read byte. Operations in f64 count twice.

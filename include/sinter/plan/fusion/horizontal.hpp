@@ -6,8 +6,8 @@
 #include <unordered_map>
 
 #include "../../base/sorted.hpp"
+#include "../kernel/common.hpp"
 #include "../kernel/target.hpp"
-#include "batch.hpp"
 
 namespace sinter::engine::plan {
 
@@ -18,37 +18,6 @@ inline constexpr std::int64_t most_shared_elements = 4 << 20;
 inline constexpr std::size_t most_shared_bodies = 32, most_shared_buffers = 240, most_shared_instructions = 800;
 /// The greatest number of its blocks, and the least work of a block, in elements.
 inline constexpr std::int64_t most_shared_blocks = 0x7fffffff, least_block_elements = 256;
-/// This many kernels that are alike share one body, which reads their buffers and numbers from a table.
-inline constexpr std::size_t least_alike = 4;
-
-/// Limits for kernels that share a launch by shape, in fours or more: elements of a kernel that is not pointwise, terms of a
-/// product's element, and terms of the whole product. Beyond them, a separate launch pays, and for a product the matrix
-/// library.
-inline constexpr std::int64_t most_elements_by_shape = 256 << 10, most_terms_by_shape = 256,
-                              most_products_by_shape = 256 << 10;
-/// The greatest number of elements of a row that is sorted in one launch.
-inline constexpr std::int64_t most_sorted_by_shape = 2048;
-
-/// The elements in the traced call; the largest number if they exceed 63 bits.
-inline std::int64_t traced_elements(const kernel& k) {
-  dim n = 1;
-  for (const auto& a : k.axes) n *= a.extent.number().value_or(a.hint);
-  return n.number().value_or(std::numeric_limits<std::int64_t>::max());
-}
-
-/// True for kernels that share launches only with kernels of their shape: small reductions, products, scans, sorts and
-/// searches.
-SINTER_API bool shares_by_shape(const kernel& k) {
-  if (k.is_opaque() || k.replaces || k.has_effect) return false;
-  if (std::any_of(k.stores.begin(), k.stores.end(), [](const auto& s) { return s.accumulate; })) return false;
-  const std::int64_t n = traced_elements(k);
-  if (n > most_elements_by_shape) return false;
-  if (k.is_product())
-    return k.symbols == 0 && k.products[0].terms <= most_terms_by_shape &&
-           n * k.products[0].terms <= most_products_by_shape;
-  if (k.is_sort()) return k.extent(role::row).number().value_or(most_sorted_by_shape + 1) <= most_sorted_by_shape;
-  return k.stands_alone() || std::any_of(k.body.begin(), k.body.end(), is_reduction);
-}
 
 namespace detail {
 

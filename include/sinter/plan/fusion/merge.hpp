@@ -5,9 +5,9 @@
 #include <set>
 #include <unordered_map>
 
+#include "../kernel/common.hpp"
 #include "../kernel/sized.hpp"
 #include "../lowering/library_product.hpp"
-#include "batch.hpp"
 #include "cost.hpp"
 #include "group.hpp"
 
@@ -286,7 +286,7 @@ class merging {
     for (const auto& axis : o.code.axes) n *= axis.extent;
     const std::int64_t rows = n.evaluate(memory_.hints) / std::max<std::int64_t>(inner, 1);
     if (!o.code.is_product() && o.code.stages > 1 && rows < target_.least_rows && inner > 2 * block_elements &&
-        !(target_.rows_over_threads && walks_once(o.code)))
+        !(target_.shares_rows && walks_once(o.code)))
       return "too few rows to share among threads";
     complete(both);
     return beyond_limits(ga, gb, both);
@@ -321,7 +321,7 @@ class merging {
     x.first_target = roots[x.roots[0]].target;
     x.scatters = x.roots.size() == 1 && roots[x.roots[0]].indexed >= 0;
     const auto fills = [&](std::uint32_t r) { return roots[r].value == ir::no_node; };
-    x.fills = cost.by_rows() && std::all_of(x.roots.begin(), x.roots.end(), fills);
+    x.fills = cost.cuts_at_guards() && std::all_of(x.roots.begin(), x.roots.end(), fills);
   }
 
  private:

@@ -27,7 +27,7 @@ namespace detail {
 class recomputed {
  public:
   recomputed(const ir::graph& g, const memory_map& memory, const target& t)
-      : g_(g), memory_(memory), views_(g, {}, memory, {}), reads_(g.size()), pads_(!t.rows_over_threads) {}
+      : g_(g), memory_(memory), views_(g, {}, memory, {}), reads_(g.size()), pads_(!t.guards_lanes) {}
 
   /// A value that should be stored before `r` is computed; no_node if none.
   node_id find(const root& r) {

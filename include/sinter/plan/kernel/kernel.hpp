@@ -203,6 +203,14 @@ inline bool is_mostly(const instruction& i) {
 /// True if the instruction reads memory at `at`.
 inline bool reads_memory(const instruction& i) { return i.kind == kind::load || i.kind == kind::search; }
 
+/// The dtype in which values of a dtype are computed.
+constexpr dtype compute_type(dtype t) { return is_narrow(t) ? dtype::f32 : t; }
+
+/// A sum that would lose accuracy in f32 as its terms increase.
+inline bool is_f32_sum(const instruction& i) {
+  return i.kind == kind::reduce && i.code == ir::op::add && compute_type(i.type) == dtype::f32;
+}
+
 inline bool is_reduction(const instruction& i) { return i.kind == kind::reduce || i.kind == kind::arg_reduce; }
 
 /// True for a value that is the same everywhere, and known before the first loop.

@@ -15,11 +15,14 @@ struct row_padding {
   std::int64_t least_row = 128, least_array = 256 << 10;
 };
 
-/// The default is the CPU.
+/// The facts of a target that planning and scheduling depend on. The default is a CPU.
 struct target {
-  bool rows_over_threads =
-      false;  ///< adjacent threads walk a row and hold it in registers; else one thread walks it, with a
-              ///< stack for values of later passes
+  int lockstep =
+      1;  ///< adjacent threads that run in step: they walk a row side by side, and hold it in registers. 1: one
+          ///< thread walks a row, with a stack for values of later passes
+  bool shares_rows = false;  ///< a long row may be divided among processors
+  bool guards_lanes =
+      false;  ///< a guard that changes within a vector costs no more than its test; else it cuts the loop
   std::int64_t least_rows = 8;  ///< with fewer rows, a kernel of several passes leaves processors idle
   std::size_t most_arrays = std::numeric_limits<std::size_t>::max();  ///< large arrays of independent parts of a kernel
   std::size_t most_row_sums = std::numeric_limits<std::size_t>::max();
@@ -28,35 +31,50 @@ struct target {
   double bytes_per_operation =
       0.4;  ///< bytes that memory moves during an operation on an element; a costly one counts ten times
   std::int64_t kernel_bytes = 16 << 10;  ///< the bytes that memory moves while a kernel starts and ends
-  int multiprocessors = 0;               ///< number that share the tiles of products
+  int multiprocessors = 0;               ///< number that share the tiles of products, and the blocks of a launch
+  std::int64_t shared_bytes = 0;         ///< of a multiprocessor, for blocks, without their memory for sums
+  bool copies_async = false;             ///< threads request copies into shared memory, and go on
   row_padding padding;                   ///< of intermediates that products read or write
   bool blas = false;                     ///< products, with their epilogues, become BLAS calls where possible
   bool tf32 = false;                     ///< f32 products may round their operands, so matrix units compute them
+  bool deterministic = false;            ///< scatter_add sums in order, and so do products of a scatter
   bool overlap = false;                  ///< independent kernels run side by side
 };
 
 /// The facts that differ among GPUs, and among options for one GPU.
 struct gpu_facts {
+  int capability = 90;
   int multiprocessors = 132;
   bool blas = true;
   bool tf32 = false;
+  bool deterministic = false;
   bool overlap = false;
   std::int64_t parameter_bytes = 4096;
 };
 
+/// A multiprocessor's shared memory that blocks can use, minus their memory for sums.
+constexpr std::int64_t shared_memory_of(int capability) {
+  return (capability == 80 || capability == 87 ? 160 : capability >= 90 && capability < 120 ? 220 : 96) << 10;
+}
+
 /// Each reduction over rows has registers, and a block's share of the shared memory. Kernels that touch many large arrays at
 /// once exhaust the registers for loads in flight.
 constexpr target gpu_target(gpu_facts f = {}) {
-  return {.rows_over_threads = true,
+  return {.lockstep = 32,
+          .shares_rows = true,
+          .guards_lanes = true,
           .least_rows = f.multiprocessors / 2,
           .most_arrays = 16,
           .most_row_sums = 8,
           .parameter_bytes = f.parameter_bytes,
           .kernel_bytes = 4 << 20,
           .multiprocessors = f.multiprocessors,
+          .shared_bytes = shared_memory_of(f.capability),
+          .copies_async = f.capability >= 80,
           .padding = {.alignment = 16},
           .blas = f.blas,
-          .tf32 = f.tf32,
+          .tf32 = f.tf32 && f.capability >= 80,
+          .deterministic = f.deterministic,
           .overlap = f.overlap};
 }
 

@@ -58,8 +58,8 @@ inline division divide_axes(const kernel& k, const target& t) {
       for (int a : i.over) d.inner |= 1u << a;
   if (d.inner && sets.size() == 1) return d;
   // One long row is divided over blocks of threads.
-  if (sets.count(all) && sets.size() == 1) return t.rows_over_threads ? division{all, 0} : division{last, all & ~last};
-  if (t.rows_over_threads && sets.size() == 1) {
+  if (sets.count(all) && sets.size() == 1) return t.shares_rows ? division{all, 0} : division{last, all & ~last};
+  if (t.lockstep > 1 && sets.size() == 1) {
     // One set of axes is reduced: neighbouring threads access neighbouring memory.
     const std::uint32_t reduced = *sets.begin(), contiguous = contiguous_axes(k);
     if ((contiguous & reduced) && !(contiguous & ~reduced)) return {reduced, 0};
@@ -270,11 +270,11 @@ inline void schedule_rows(kernel& k, std::span<const std::int64_t> hints, const 
   bool ordered = false;
   for (const auto& s : k.stores) ordered |= s.accumulate;
   for (const auto& i : k.body) ordered |= i.kind == kind::arg_reduce;
-  if (!t.rows_over_threads && k.axes.size() == 1 && !ordered && k.axes[0].extent.evaluate(hints) >= 2 * block_elements)
+  if (t.lockstep == 1 && k.axes.size() == 1 && !ordered && k.axes[0].extent.evaluate(hints) >= 2 * block_elements)
     k.block = block_elements;
   assign_stages(k);
   for (axis& a : k.axes) a.hint = a.extent.evaluate(hints);
-  if (t.rows_over_threads) return;
+  if (t.lockstep > 1) return;  // schedule_blocks() chooses these
   keep_costly(k, hints);
   choose_chunks(k, hints);
 }
@@ -373,7 +373,7 @@ inline bool schedule_columns(kernel& k, std::uint32_t reduced, std::span<const s
 }  // namespace detail
 
 /// Gives the axes of a lowered kernel their roles, merges axes that every access walks as one, and orders the passes. Throws
-/// refusal if the kernel's reductions do not fit one loop nest. For a GPU the emitter chooses blocks, chunks and kept values.
+/// refusal if the kernel's reductions do not fit one loop nest. Where threads run in step, schedule_blocks() chooses blocks, chunks and kept values.
 SINTER_API void schedule(kernel& k, std::span<const std::int64_t> hints, const target& t = {}) {
   if (k.is_product()) {
     for (const auto& i : k.body)
@@ -388,7 +388,7 @@ SINTER_API void schedule(kernel& k, std::span<const std::int64_t> hints, const t
     return;
   }
   if (k.stands_alone()) return detail::assign_scan_roles(k);
-  const std::uint32_t reduced = t.rows_over_threads ? 0 : detail::reduced_axes(k);
+  const std::uint32_t reduced = t.lockstep > 1 ? 0 : detail::reduced_axes(k);
   if (!reduced) return detail::schedule_rows(k, hints, t);
   const kernel lowered = k;
   const bool rows = reduced >> (k.axes.size() - 1) & 1u, short_rows = detail::has_short_rows(k, reduced);

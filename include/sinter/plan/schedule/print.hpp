@@ -1,11 +1,11 @@
-// plan/schedule/print.hpp: a scheduled kernel as text: the roles of its axes, and the pass in which each value is computed.
+// plan/schedule/print.hpp: a schedule as text: the roles of axes, the pass in which each value is computed, the shape of blocks.
 #pragma once
 
 #include <string>
 #include <string_view>
 
 #include "../../base/dtype.hpp"
-#include "../kernel/kernel.hpp"
+#include "shared.hpp"
 
 namespace sinter::engine::plan {
 
@@ -141,6 +141,114 @@ SINTER_API std::string text_of(const kernel& k) {
     if (s.accumulate) text += " below " + s.bound.text();
     text += "\n";
   }
+  return text;
+}
+
+namespace detail {
+
+inline std::string count_of(std::int64_t n, const char* one, const char* many) {
+  return std::to_string(n) + " " + (n == 1 ? one : many);
+}
+inline std::string text_of(const lanes& l) {
+  if (l.width == 1) return "single elements along i" + std::to_string(l.axis);
+  return "vectors of " + std::to_string(l.width) + " along i" + std::to_string(l.axis) +
+         (l.in_part ? ", the last in part" : "");
+}
+inline std::string text_of(const lanes& l, int vectors) {
+  return text_of(l) + ", " + std::to_string(vectors) + " a thread";
+}
+
+inline std::string text_of(const pointwise_shape& s) {
+  return "pointwise: " + text_of(s, s.vectors) + (s.rest ? ", the rest by elements" : "");
+}
+inline std::string text_of(const tile_shape& s) {
+  std::string text = "tiles of " + std::to_string(s.side) + " by " + std::to_string(s.side) + " along i" +
+                     std::to_string(s.loads.axis) + " and the last axis: reads of " + std::to_string(s.across) +
+                     ", writes of " + std::to_string(s.width) + ", transposed";
+  for (int id : s.loads.loads) text += " v" + std::to_string(id);
+  return text;
+}
+inline std::string text_of(const ordered_shape& s) { return "in order: " + s.parallel.text() + " positions at once"; }
+inline std::string text_of(const block_sums& s) {
+  return "sums of " + count_of(s.elements, "element", "elements") + " in each block, " +
+         count_of(s.rounds, "round", "rounds") + "; " + text_of(s.updates);
+}
+inline std::string text_of(const scan_shape& s) {
+  if (s.block_a_row) return "scan: a block a row";
+  if (s.down == 0) return "scan: a thread a row";
+  return "scan: 32 rows a block, " + count_of(s.down, "thread", "threads") + " a row, " +
+         count_of(s.each, "element", "elements") + " a thread";
+}
+inline std::string text_of(const sort_shape& s) {
+  return "sort: tiles of " + std::to_string(s.tile) + ", rows of " + std::to_string(s.width) + " in them, " +
+         count_of(s.passes, "merging pass", "merging passes") + ", keys of " + count_of(s.word, "byte", "bytes");
+}
+inline std::string text_of(const search_shape&) { return "search: a thread an element"; }
+inline std::string text_of(const product_shape& s) {
+  return "product: tiles of " + std::to_string(s.side) + " by " + std::to_string(s.side) + ", " +
+         std::to_string(s.depth) + " terms at a time";
+}
+inline std::string text_of(const tensor_operand& o) {
+  return std::string(o.along_k ? "along k" : "across k") + " by " + std::to_string(o.width);
+}
+inline std::string text_of(const tensor_shape& s) {
+  return "product on tensor cores: tiles of " + std::to_string(s.m) + " by " + std::to_string(s.n) + ", " +
+         std::to_string(s.k) + " terms in each of " + count_of(s.stages, "stage", "stages") + ", warps " +
+         std::to_string(s.down) + " by " + std::to_string(s.across) + " by " + std::to_string(s.deep) + ", copies " +
+         text_of(s.a) + " and " + text_of(s.b) + ", stores " + text_of(s.stored);
+}
+inline std::string text_of(const row_shape& s) {
+  std::string text = "rows: " + text_of(s, s.vectors) + ", " + count_of(s.group, "thread", "threads") + " a row, " +
+                     count_of(s.rows, "row", "rows") + " a block, " + (s.held ? "in registers" : "in a loop");
+  if (s.chunks > 1) text += ", " + count_of(s.chunks, "block", "blocks") + " a row";
+  if (!s.keep.empty()) text += ", keeps";
+  for (int id : s.keep) text += " v" + std::to_string(id);
+  return text;
+}
+inline std::string text_of(const column_shape& s) {
+  return "columns: " + text_of(s, s.vectors) + ", " + std::to_string(s.across) + " by " + std::to_string(s.down) +
+         " threads, " + count_of(s.chunks, "chunk", "chunks");
+}
+inline std::string text_of(const walk_shape& s) {
+  std::string text = "walk of " + s.walkers.text() + " blocks over the rows; " + text_of(s.row);
+  if (s.hoist) text += ", equal loads once";
+  if (s.ahead) text += ", the next row ahead";
+  if (s.staged > 0) text += ", " + count_of(s.staged, "row", "rows") + " in shared memory";
+  return text;
+}
+inline std::string text_of(const follow_shape& s) {
+  return text_of(s.product) + "; then " + (s.sums ? text_of(s.rows) : text_of(s.rows.row));
+}
+
+inline std::string text_of(const finish_shape& f) {
+  return "finish: " + f.parts.text() + " parts" +
+         (f.arrays ? " of " + f.columns.text() + " columns, " + count_of(f.across, "thread", "threads") + " a column"
+                   : "");
+}
+
+inline std::string text_of(const grid& g) {
+  return g.blocks.text() + " blocks of " + std::to_string(g.threads) + " threads" +
+         (g.resident > 0 ? ", " + std::to_string(g.resident) + " resident" : "") +
+         (g.shared > 0 ? ", " + std::to_string(g.shared) + " bytes of shared memory" : "");
+}
+
+}  // namespace detail
+
+/// The chosen shape, and the grid of each launch, a line each.
+SINTER_API std::string text_of(const block_schedule& s) {
+  std::string text = "  " + std::visit([](const auto& shape) { return detail::text_of(shape); }, s.shape) + "\n";
+  if (s.finish) text += "  " + detail::text_of(*s.finish) + "\n";
+  for (const grid& g : s.launches) text += "  launch: " + detail::text_of(g) + "\n";
+  return text;
+}
+
+/// A line for each body of a shared launch.
+SINTER_API std::string text_of(const series<shared_body>& bodies) {
+  std::string text;
+  for (const auto& b : bodies)
+    text += "  " + detail::text_of(b.shape) + "; " +
+            detail::count_of(static_cast<std::int64_t>(b.members.size()), "kernel", "kernels") + " in blocks of " +
+            std::to_string(shared_threads) + " threads\n";
   return text;
 }
 

@@ -1,12 +1,12 @@
-// emit/tiling.hpp: finds kernels that read along one axis and write along another, for which tiles pay.
+// plan/schedule/tiling.hpp: finds kernels that read along one axis and write along another, for which tiles pay.
 #pragma once
 
 #include <optional>
 
-#include "../base/series.hpp"
-#include "text.hpp"
+#include "../../base/series.hpp"
+#include "../kernel/kernel.hpp"
 
-namespace sinter::engine::emit {
+namespace sinter::engine::plan {
 
 /// The loads of a kernel that do not run along the vector's axis.
 struct tiling {
@@ -39,4 +39,4 @@ SINTER_API std::optional<tiling> find_tiling(const kernel& k, std::size_t most =
   return best.loads.empty() ? std::nullopt : std::optional(best);
 }
 
-}  // namespace sinter::engine::emit
+}  // namespace sinter::engine::plan
