@@ -205,6 +205,7 @@ printed_kernels on_gpu(program p, const printed_for& how) {
       // Of kernels that are alike the first tells it all.
       if (parts.size() == 1 || plan::form_of(k) != plan::form_of(code[0])) schedules += plan::text_of(k);
     }
+    schedules += plan::text_of_launch({parts.data(), parts.size()}, target);
     auto s = engine::emit::cuda({parts.data(), parts.size()}, target);
     std::string text = first_line(s.texts[0]);
     for (const auto& l : s.launches)
@@ -333,7 +334,7 @@ program scatter_last(tracing as) {
   return as([](matrix table, labels i, matrix u) { return scatter_set(table, i, u); }, m(50, 32), i(20), m(20, 32));
 }
 program counts(tracing as) {
-  return as([](labels i) { return bincount(i, {.size = 100}); }, i(200000));
+  return as([](labels i) { return bincount(i, {.size = 100}); }, i(600000));
 }
 program running_sums(tracing as) {
   return as([](matrix x) { return std::pair{cumsum(x * 2.f), cumsum<0>(x)}; }, m(40, 300));

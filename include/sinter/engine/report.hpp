@@ -28,6 +28,7 @@ struct kernel_report {
   std::int64_t written = 0;  ///< bytes
   std::int64_t flops =
       0;  ///< scalar operations on floating values, 2 per term of a product; recomputation is not counted
+  std::string schedule;  ///< a line: the roles of its axes, its passes; on a GPU the shape of its blocks and its grids
   std::int64_t source = -1;  ///< index into report::sources; -1 for a library call
   std::string tier;          ///< source of its code: "memory", "disk", "bundle", "compiled" or "library"
   double milliseconds = 0;   ///< time to find or compile the code

@@ -96,7 +96,9 @@ SINTER_API bool tell_interpreted(const system_error& problem, const std::string&
 }
 
 /// Whether a log shows the stages of the graph.
-inline bool tells_stages() { return logs::enabled("graph") || logs::enabled("fusion") || logs::enabled("output_code"); }
+inline bool tells_stages() {
+  return logs::enabled("graph") || logs::enabled("fusion") || logs::enabled("schedule") || logs::enabled("output_code");
+}
 
 /// Reports the memory of arguments and results, for the sizes of the traced call.
 inline void count_memory(code& c, std::span<const argument> arguments) {

@@ -6,6 +6,7 @@
 #include "../base/sorted.hpp"
 #include "../engine/report.hpp"
 #include "../plan/fusion/fuse.hpp"
+#include "../plan/schedule/print.hpp"
 
 namespace sinter::engine::reporting {
 
@@ -90,6 +91,7 @@ SINTER_API kernel_report describe(const plan::kernel& k, const ir::graph& g, std
     all = all << 1 | 1;
   }
   out.space = ir::text_of(space);
+  out.schedule = plan::outline_of(k);
   const detail::traffic moved(k, g, sizes);
   out.read = moved.read();
   out.written = moved.written();

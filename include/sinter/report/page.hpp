@@ -102,7 +102,7 @@ inline std::string kernel_details(const report& r) {
   for (std::size_t i = 0; i < r.steps.size(); ++i) {
     const kernel_report& k = r.steps[i];
     out += "<details id=\"k" + std::to_string(i) + "\"><summary>kernel " + std::to_string(i) + ": " + escaped(k.name) +
-           "</summary>\n<ul>";
+           "</summary>\n<p>" + escaped(k.schedule) + "</p>\n<ul>";
     for (const auto& o : k.ops)
       out += "<li>" + escaped(o.type + " " + o.name) + " <small>" + escaped(place(o.where)) + "</small></li>";
     out += "</ul>\n";

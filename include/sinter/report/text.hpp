@@ -86,7 +86,7 @@ SINTER_API series<repetition> repetitions_of(const series<std::size_t>& kernels)
   return out;
 }
 
-/// A line for each kernel and each op in it. Consecutive repetitions, such as layers, are printed once.
+/// A line for each kernel, its schedule and each op in it. Consecutive repetitions, such as layers, are printed once.
 SINTER_API std::string text_of_kernels(const report& r) {
   sorted_map<std::string, std::size_t> known;
   series<std::string> ops;
@@ -98,7 +98,7 @@ SINTER_API std::string text_of_kernels(const report& r) {
       ops.back() += "  " + o.type + " " + o.name + (at.empty() ? "" : " at " + at) + "\n";
     }
     std::string all = k.name + k.space + " " + std::to_string(k.read) + " " + std::to_string(k.written) + " " +
-                      std::to_string(k.source) + "\n" + ops.back();
+                      std::to_string(k.source) + k.schedule + "\n" + ops.back();
     alike.push_back(known.emplace(std::move(all), known.size()).first->second);
   }
   std::string out;
@@ -110,6 +110,7 @@ SINTER_API std::string text_of_kernels(const report& r) {
     for (std::size_t k = one.first; k < one.first + one.period; ++k) {
       const std::string indent = once ? "  " : "    ";
       out += indent + "kernel " + std::to_string(k) + ": " + line_of(r.steps[k]) + "\n";
+      if (!r.steps[k].schedule.empty()) out += indent + "  schedule: " + r.steps[k].schedule + "\n";
       for (std::size_t at = 0, end; at < ops[k].size(); at = end) {
         end = ops[k].find('\n', at) + 1;
         out += indent + ops[k].substr(at, end - at);

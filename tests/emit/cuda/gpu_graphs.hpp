@@ -4,6 +4,7 @@
 #include <sinter/emit/cuda/kernel.hpp>
 #include <sinter/plan/fusion/horizontal.hpp>
 #include <sinter/plan/kernel/sized.hpp>
+#include <sinter/plan/schedule/fit.hpp>
 
 #include "../../plan/graphs.hpp"
 

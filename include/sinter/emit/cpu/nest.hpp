@@ -7,6 +7,7 @@
 #pragma once
 
 #include "../../base/sorted.hpp"
+#include "../../plan/schedule/passes.hpp"
 #include "reduce.hpp"
 #include "stream.hpp"
 #include "tile.hpp"
@@ -20,7 +21,7 @@ class nest_printer {
     row_ = k.mask(role::row);
     for (std::size_t a = 0; a < k.axes.size(); ++a)
       if (k.axes[a].role == role::inner) inner_axes_.push_back(a);
-    for (const auto& i : k.body) combines_ |= i.span == span_of::row || i.span == span_of::both;
+    combines_ = combines_rows(k);
     cuts_ = can_cut();
   }
 
@@ -78,11 +79,6 @@ class nest_printer {
   }
   bool is_uniform(int id) const { return plan::is_uniform(k_, id); }
   bool is_uniform_store(const plan::store& s) const { return plan::is_uniform_store(k_, s); }
-  bool is_final_store(const plan::store& s) const {
-    if (is_uniform_store(s)) return false;
-    if (at(s.value).after_rows) return true;
-    return combines_ && !body_.varies(s, k_.block ? inner_ : row_);
-  }
 
   // Loops
 
@@ -237,7 +233,7 @@ class nest_printer {
     bool sums = combines_ && k_.stages == 1 && !cuts_;
     for (const auto& i : k_.body)
       if (is_reduction(i)) sums = sums && i.span == span_of::row && body_.is_vector(i.args[0]);
-    for (const auto& s : k_.stores) sums = sums && (is_final_store(s) || is_uniform_store(s));
+    for (const auto& s : k_.stores) sums = sums && (is_final_store(k_, s) || is_uniform_store(s));
     return sums;
   }
 
@@ -245,19 +241,19 @@ class nest_printer {
   void several_rows() {
     out_.block("for (; r + 4 <= rows; r += 4)", [&] {
       over_inner([&](bool tail) {
-        for (int id : work_of(0).reductions) sums_.load(id);
+        for (int id : work_of(k_, 0).reductions) sums_.load(id);
         out_.line("#pragma GCC unroll 4");
         out_.block("for (long u = 0; u < 4; ++u)", [&] {
           unravel("(r + u)", role::row);
           sorted_set<int> done;
           for (int id = 0; id < size(); ++id)
             if (!body_.is_vector(id) && !is_uniform(id) && !at(id).after_rows) body_.define(id, false, false);
-          for (int id : work_of(0).reductions) {
+          for (int id : work_of(k_, 0).reductions) {
             value(at(id).args[0], 0, done, tail);
             sums_.add(id);
           }
         });
-        for (int id : work_of(0).reductions) sums_.store(id);
+        for (int id : work_of(k_, 0).reductions) sums_.store(id);
       });
     });
   }
@@ -286,7 +282,7 @@ class nest_printer {
           out_.line(sums_.acc(id) + " = " + body_.combine(at(id).code, sums_.acc(id), body_.addend(at(id), false)) +
                     ";");
       for (const auto& st : k_.stores)
-        if (!is_uniform_store(st) && !is_final_store(st) && !body_.varies(st, inner_) && at(st.value).stage == s)
+        if (!is_uniform_store(st) && !is_final_store(k_, st) && !body_.varies(st, inner_) && at(st.value).stage == s)
           body_.store(st, false, false, "");
       pass(s);
     }
@@ -294,30 +290,8 @@ class nest_printer {
 
   // Passes
 
-  struct work {
-    series<int> reductions;
-    series<const plan::store*> stores;
-    bool empty() const { return reductions.empty() && stores.empty(); }
-  };
-
-  work work_of(int pass) const {
-    work w;
-    for (int id = 0; id < size(); ++id) {
-      const auto& i = at(id);
-      if (!is_reduction(i) || pass == final_pass || at(i.args[0]).stage != pass) continue;
-      if (i.span == span_of::row && !body_.is_vector(i.args[0])) continue;
-      w.reductions.push_back(id);
-    }
-    for (const auto& s : k_.stores) {
-      if (is_uniform_store(s) || !body_.varies(s, inner_)) continue;
-      if (pass == final_pass ? is_final_store(s) : !is_final_store(s) && at(s.value).stage == pass)
-        w.stores.push_back(&s);
-    }
-    return w;
-  }
-
   void pass(int p) {
-    const work w = work_of(p);
+    const plan::work w = p == final_pass ? plan::work{{}, final_stores(k_).along} : work_of(k_, p);
     if (w.empty()) return;
     guards_ = guards_of(p);
     const int parts = sums_.parts_of(w.reductions);
@@ -541,7 +515,7 @@ class nest_printer {
       }
     }
     for (const auto& s : k_.stores)
-      if (is_final_store(s) && !body_.varies(s, inner_)) body_.store(s, false, false, "");
+      if (is_final_store(k_, s) && !body_.varies(s, inner_)) body_.store(s, false, false, "");
     pass(final_pass);
   }
 

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "../../base/sorted.hpp"
+#include "../../plan/schedule/passes.hpp"
 #include "body.hpp"
 #include "memory.hpp"
 
@@ -52,7 +53,7 @@ class reduction_printer {
   /// Sums of squares along the rows that are f32 within its range, and otherwise f64. If one leaves the range, the task's
   /// rows are summed again in f64.
   bool adds_squares_of_rows(int id) const {
-    return adds_f32_squares(k_, at(id)) && is_array(id) && at(at(id).args[0]).stage == 0;
+    return adds_f32_squares(k_, at(id)) && is_array(k_, id) && at(at(id).args[0]).stage == 0;
   }
   /// A sum of squares that is f32 within its range. If it leaves the range, the addends since its start are summed again in
   /// f64.
@@ -135,12 +136,12 @@ class reduction_printer {
   }
   bool has_array_totals() const {
     for (int id = 0; id < size(); ++id)
-      if (is_array(id) && rows_of_run(id)) return true;
+      if (is_array(k_, id) && rows_of_run(id)) return true;
     return false;
   }
   void empty_arrays() {
     for (int id = 0; id < size(); ++id)
-      if (is_array(id) && rows_of_run(id))
+      if (is_array(k_, id) && rows_of_run(id))
         out_.line("for (long z = 0; z < " + padded_inner().text() + "; ++z) " + sum(id) + "[z] += " + acc(id) +
                   "[z], " + acc(id) + "[z] = 0;");
   }
@@ -303,7 +304,6 @@ class reduction_printer {
     return std::string("fold_") + ir::name(combiner) + "(" + v + ")";
   }
 
-  bool is_array(int id) const { return at(id).span == span_of::row && body_.is_vector(at(id).args[0]); }
   /// The dtype of an array of sums that rows are added to.
   dtype sum_type(int id) const { return adds_squares_of_rows(id) ? dtype::f32 : at(id).type; }
   std::string addend(int id) const {
@@ -335,7 +335,7 @@ class reduction_printer {
   bool on_stack() const {
     std::int64_t bytes = 0;
     for (int id = 0; id < size(); ++id)
-      if (is_array(id)) bytes += array_bytes(id);
+      if (is_array(k_, id)) bytes += array_bytes(id);
     if (bytes == 0 || k_.chunks > 1) return bytes == 0;
     const auto n = (padded_inner() * ir::dim(bytes)).number();
     return n && *n <= stack_bytes;
@@ -352,11 +352,11 @@ class reduction_printer {
     const auto each_sum = [&](auto&& f) {
       for (int id = 0; id < size(); ++id)
         if (at(id).span == span_of::row || at(id).span == span_of::both)
-          f(id, is_array(id) ? padded_inner() * ir::dim(array_bytes(id)) : ir::dim(64));
+          f(id, is_array(k_, id) ? padded_inner() * ir::dim(array_bytes(id)) : ir::dim(64));
     };
     if (k_.chunks == 1 && !on_stack())
       each_sum([&](int id, const ir::dim& bytes) {
-        if (!is_array(id)) return;
+        if (!is_array(k_, id)) return;
         offsets_[id] = scratch_.sums;
         scratch_.sums += bytes;
       });
@@ -376,11 +376,13 @@ class reduction_printer {
     const std::string type = memory_of(id);
     const std::int64_t size = element_bytes(id);
     const std::string per_task =
-        is_array(id) ? (padded_inner() * ir::dim(array_bytes(id) / size)).text() : number(64 / size);
+        is_array(k_, id) ? (padded_inner() * ir::dim(array_bytes(id) / size)).text() : number(64 / size);
     return "((" + type + "*)(scratch + " + offsets_.at(id).text() + ") + (" + task + ")*(" + per_task + "))";
   }
   /// A chunk's total of an f32 sum stays in f64.
-  dtype slot_type(int id) const { return is_f32_sum(at(id)) && !is_array(id) ? dtype::f64 : compute_type(at(id).type); }
+  dtype slot_type(int id) const {
+    return is_f32_sum(at(id)) && !is_array(k_, id) ? dtype::f64 : compute_type(at(id).type);
+  }
   std::int64_t element_bytes(int id) const { return static_cast<std::int64_t>(size_of(slot_type(id))); }
   /// The bytes of an element of an array of sums, and of its total.
   std::int64_t array_bytes(int id) const {
@@ -419,7 +421,7 @@ class reduction_printer {
       const auto& i = at(id);
       if (i.span != span_of::row && i.span != span_of::both) continue;
       const std::string zero = identity_of(i.code, i.type);
-      if (!is_array(id)) {
+      if (!is_array(k_, id)) {
         if (i.span == span_of::row)
           out_.line((rows_of_run(id) > 0 ? "s_f64" : scalar_type(i.type)) + " " + acc(id) + " = " + zero + ";");
         if (i.span == span_of::both && (rows_of_run(id) > 0 || has_runs(id))) out_.line("s_f64 " + sum(id) + " = 0;");
@@ -465,7 +467,7 @@ class reduction_printer {
       const auto& i = at(id);
       if (i.span != span_of::row && i.span != span_of::both) continue;
       const bool totals = rows_of_run(id) > 0;
-      if (is_array(id)) {
+      if (is_array(k_, id)) {
         if (totals && !adds_squares_of_rows(id))
           out_.line("for (long z = 0; z < " + padded_inner().text() + "; ++z) " + acc(id) + "[z] = (s_f32)(" + sum(id) +
                     "[z] + " + acc(id) + "[z]);");

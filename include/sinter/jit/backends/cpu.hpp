@@ -5,6 +5,7 @@
 #include "../../base/series.hpp"
 #include "../../emit/cpu/kernel.hpp"
 #include "../../plan/fusion/parts.hpp"
+#include "../../plan/schedule/print.hpp"
 #include "../../run/build/build.hpp"
 #include "code.hpp"
 #include "cpu_parts.hpp"
@@ -145,7 +146,9 @@ inline void print_cpu(code& c, cpu_plan& one) {
       c.texts.add_again(text_of[first], step);
       continue;
     }
-    one.sources.back() = emit::cpu(one.shared.printed(one.fused.kernels, k));
+    const plan::kernel& printed = one.shared.printed(one.fused.kernels, k);
+    logs::to("schedule", [&] { return plan::text_of(printed); });
+    one.sources.back() = emit::cpu(printed);
     logs::to("output_code", [&] { return one.sources.back().text; });
     c.texts.add(one.sources.back().text, step);
     one.sources.back().text = {};

@@ -11,6 +11,7 @@
 #include "../../plan/fusion/split.hpp"
 #include "../../plan/kernel/sized.hpp"
 #include "../../plan/lowering/library_product.hpp"
+#include "../../plan/schedule/print.hpp"
 #include "../../run/cuda/program/blas.hpp"
 #include "../../run/cuda/program/nvrtc.hpp"
 #include "../../run/cuda/program/program.hpp"
@@ -228,6 +229,22 @@ inline void choose_code(code& c, cuda_plan& p, const options& how) {
   plan::share_shapes(p.shared, p.kernels, shaped);
 }
 
+/// Reports the schedule of a launch's kernels at step `step`.
+inline void report_schedule(code& c, std::span<const plan::kernel* const> kernels, const plan::target& target,
+                            std::size_t step) {
+  const std::string text = plan::text_of_launch(kernels, target);
+  logs::to("schedule", [&] {
+    std::string all;
+    for (const auto* k : kernels) all += plan::text_of(*k);
+    return all + text;
+  });
+  std::string& line = c.about.steps[step].schedule;
+  for (std::size_t at = 0, end; at < text.size(); at = end + 1) {
+    end = text.find('\n', at);
+    line += (line.empty() ? "" : "; ") + text.substr(at + 2, end - at - 2);
+  }
+}
+
 /// Takes the source of group `from`.
 inline void print_again(cuda_group& group, const cuda_group& from, kernel_texts& texts, std::size_t step) {
   group.source = from.source;
@@ -255,6 +272,7 @@ inline void print_cuda(code& c, cuda_plan& p, const options& how, kernel_texts& 
       }
       if (const std::size_t same = p.shared.first[group.first]; same < group.first) {
         print_again(group, p.groups[p.when[same]], texts, p.first_step + n);
+        c.about.steps[p.first_step + n].schedule = c.about.steps[p.first_step + p.when[same]].schedule;
         ++c.about.kernels;
         continue;
       }
@@ -269,6 +287,7 @@ inline void print_cuda(code& c, cuda_plan& p, const options& how, kernel_texts& 
         members.push_back(p.shared.member[k]);
         parts.push_back(&p.shared.printed(p.kernels, k));
       }
+      report_schedule(c, {parts.data(), parts.size()}, p.target, p.first_step + n);
       if (is_of_shape(p, group)) {
         const auto& code = p.shared.codes[static_cast<std::size_t>(p.shared.code[group.first])];
         group.source = emit::cuda(code, {members.data(), members.size()}, p.target);

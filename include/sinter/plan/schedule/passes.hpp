@@ -40,11 +40,17 @@ inline std::int64_t accumulator_bytes(const kernel& k, int id) {
   return is_wide(k, id) ? 8 : static_cast<std::int64_t>(size_of(compute_type(i.type)));
 }
 
+/// Whether results of several rows, or of several blocks of one, are combined.
+inline bool combines_rows(const kernel& k) {
+  return std::any_of(k.body.begin(), k.body.end(),
+                     [](const auto& i) { return i.span == span_of::row || i.span == span_of::both; });
+}
+
 /// Whether a store depends on all rows.
 inline bool is_final_store(const kernel& k, const store& s) {
   if (is_uniform_store(k, s)) return false;
-  const std::uint32_t row = k.mask(role::row);
-  return k.body[static_cast<std::size_t>(s.value)].after_rows || (row && !varies(k, s, row));
+  if (k.body[static_cast<std::size_t>(s.value)].after_rows) return true;
+  return combines_rows(k) && !varies(k, s, k.mask(k.block ? role::inner : role::row));
 }
 
 /// The stores that depend on all rows.

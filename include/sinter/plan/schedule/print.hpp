@@ -111,7 +111,7 @@ inline std::string text_of(const kernel& k, const product& p) {
 
 /// The loops over the whole kernel: passes, blocks, chunks and columns, and what its code assumes of sizes.
 inline std::string loops_of(const kernel& k) {
-  std::string text = "  " + std::to_string(k.stages) + (k.stages == 1 ? " pass" : " passes");
+  std::string text = std::to_string(k.stages) + (k.stages == 1 ? " pass" : " passes");
   const auto add = [&](bool is, const std::string& what) {
     if (is) text += ", " + what;
   };
@@ -122,7 +122,7 @@ inline std::string loops_of(const kernel& k) {
   add(k.symbols > 0 && k.fit.small, "small sizes");
   add(k.symbols > 0 && k.fit.narrow, "narrow");
   add(k.symbols > 0 && k.fit.longest > 0, (k.fit.whole ? "rows of " : "rows up to ") + std::to_string(k.fit.longest));
-  return text + "\n";
+  return text;
 }
 
 }  // namespace detail
@@ -132,7 +132,7 @@ SINTER_API std::string text_of(const kernel& k) {
   std::string text = k.label + "\n";
   for (std::size_t a = 0; a < k.axes.size(); ++a)
     text += "  i" + std::to_string(a) + " " + detail::name_of(k.axes[a].role) + " " + k.axes[a].extent.text() + "\n";
-  text += detail::loops_of(k);
+  text += "  " + detail::loops_of(k) + "\n";
   for (const auto& p : k.products) text += detail::text_of(k, p);
   for (std::size_t id = 0; id < k.body.size(); ++id) text += detail::text_of(k, static_cast<int>(id));
   for (const auto& s : k.stores) {
@@ -250,6 +250,30 @@ SINTER_API std::string text_of(const series<shared_body>& bodies) {
             detail::count_of(static_cast<std::int64_t>(b.members.size()), "kernel", "kernels") + " in blocks of " +
             std::to_string(shared_threads) + " threads\n";
   return text;
+}
+
+/// The schedule of the kernels of a launch, as emit::cuda() takes them: one, several of one shape, a product and a kernel that
+/// follows it, or independent pointwise kernels.
+SINTER_API std::string text_of_launch(std::span<const kernel* const> kernels, const target& t) {
+  const kernel& first = *kernels[0];
+  if (kernels.size() == 1) return text_of(schedule_blocks(first, t));
+  if (kernels.size() >= least_alike && shares_by_shape(first))
+    return text_of(schedule_blocks(in_common(kernels).code, t)) + "  one launch of " + std::to_string(kernels.size()) +
+           " kernels of this shape\n";
+  if (!first.is_product()) return text_of(schedule_shared(kernels, t));
+  const auto both = schedule_blocks(first, *kernels[1], t);
+  return both ? text_of(*both) : "";
+}
+
+/// A line: the roles of the axes, and the loops: "outer 128, inner 100; 3 passes".
+SINTER_API std::string outline_of(const kernel& k) {
+  if (k.is_opaque()) return "";
+  std::string text;
+  for (const auto& a : k.axes)
+    text += (text.empty() ? "" : ", ") + (k.is_product() ? "" : detail::name_of(a.role) + " ") + a.extent.text();
+  for (const auto& p : k.products)
+    for (const auto& e : p.k) text += (&e == p.k.begin() ? "; over " : ", ") + e.text();
+  return text + (text.empty() ? "" : "; ") + detail::loops_of(k);
 }
 
 }  // namespace sinter::engine::plan
