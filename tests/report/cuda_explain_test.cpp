@@ -51,6 +51,8 @@ TEST_CASE("launches and library calls are explained") {
     flops += k.flops;
     CHECK((k.source < 0) == (k.tier == "library"));
     if (k.source >= 0) printed.insert(k.source);
+    CHECK(k.schedule.empty() == (k.source < 0));
+    if (device_count() > 0 && k.source >= 0) CHECK(k.schedule.find(" blocks of ") != std::string::npos);
     for (const auto& o : k.ops) CHECK(o.where.line > 0);
   }
   CHECK(printed.size() == r.sources.size());

@@ -41,6 +41,8 @@ TEST_CASE("explain tells kernels, their ops and lines, bytes and operations") {
   const std::string text = e.text();
   CHECK(contains(text, "scaled: 1 specialisation, 0 graph breaks\n"));
   CHECK(contains(text, "kernel 0: exp mul over (6400,), reads 25.0 KiB, writes 25.0 KiB, 12800 FLOPs"));
+  CHECK(k.schedule == "inner 6400; 1 pass");
+  CHECK(contains(text, "\n    schedule: inner 6400; 1 pass\n"));
   CHECK(contains(text, "f32 exp at " + std::string(__FILE__) + ":" + std::to_string(line)));
   CHECK(contains(text, "= f32(64, 100) exp %0"));
 }

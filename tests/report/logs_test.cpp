@@ -118,6 +118,15 @@ TEST_CASE("fusion: what became one kernel, and what did not") {
   CHECK(contains(text, "ops in 1 kernels\n  kernel 0: exp reduce_maximum"));
 }
 
+TEST_CASE("schedule: roles of axes, and the pass of each value") {
+  const std::string text = logged("schedule");
+  INFO(text);
+  CHECK(only(text, "schedule"));
+  CHECK(contains(text, "[sinter:schedule] exp reduce_maximum"));
+  CHECK(contains(text, "\n  i0 outer 4\n  i1 inner 8\n  3 passes\n"));
+  CHECK(contains(text, "within a row; after 1 pass\n"));
+}
+
 TEST_CASE("output_code: the kernels' text") {
   const std::string text = logged("output_code");
   CHECK(only(text, "output_code"));

@@ -267,6 +267,7 @@ inline void print_cuda(code& c, cuda_plan& p, const options& how, kernel_texts& 
     } else {
       if (group.call) {
         c.about.steps[p.first_step + n].tier = "library";
+        c.about.steps[p.first_step + n].schedule.clear();
         ++c.about.kernels;
         continue;
       }
