@@ -27,48 +27,25 @@ inline void tell_touched(cuda_source& s, const cuda_printer& p) {
   for (int b : p.touched()) touches[first + static_cast<std::size_t>(b)] = true;
 }
 
-/// A kernel of one launch, whose block `print` prints.
-template <class Print>
-void print_block(cuda_source& s, writer& out, const kernel& k, const plan::block_schedule& how, Print&& print) {
+/// The body of a block, of each shape with a single entry.
+inline void print_body(cuda_printer& p, const plan::pointwise_shape& s) {
+  if (p.code().replaces)
+    p.out().line("if ((const void*)" + p.pointer(0) + " == (const void*)" + p.pointer(1) + ") return;");
+  print_pointwise(p, s);
+}
+inline void print_body(cuda_printer& p, const plan::tile_shape& s) { print_tiles(p, s); }
+inline void print_body(cuda_printer& p, const plan::ordered_shape& s) { print_ordered_scatter(p, s); }
+inline void print_body(cuda_printer& p, const plan::block_sums& s) { print_block_sums(p, s); }
+inline void print_body(cuda_printer& p, const plan::scan_shape& s) { print_scan(p, s); }
+inline void print_body(cuda_printer& p, const plan::search_shape& s) { print_search(p, s); }
+inline void print_body(cuda_printer& p, const plan::product_shape& s) { print_product(p, s); }
+inline void print_body(cuda_printer& p, const plan::tensor_shape& s) { print_tensor_product(p, s); }
+
+template <class Shape>
+void print_entry(cuda_source& s, writer& out, const kernel& k, const plan::block_schedule& how, const Shape& shape) {
   const kernel* const only[] = {&k};
   cuda_printer p(k, out);
-  cuda_launch_of(s, out, only, kernel_entry, how.launches[0], [&] { print(p); });
-}
-
-inline void print_entry(cuda_source& s, writer& out, const kernel& k, const plan::block_schedule& how,
-                        const plan::pointwise_shape& shape) {
-  print_block(s, out, k, how, [&](cuda_printer& p) {
-    if (k.replaces) out.line("if ((const void*)" + p.pointer(0) + " == (const void*)" + p.pointer(1) + ") return;");
-    print_pointwise(p, shape);
-  });
-}
-inline void print_entry(cuda_source& s, writer& out, const kernel& k, const plan::block_schedule& how,
-                        const plan::tile_shape& shape) {
-  print_block(s, out, k, how, [&](cuda_printer& p) { print_tiles(p, shape); });
-}
-inline void print_entry(cuda_source& s, writer& out, const kernel& k, const plan::block_schedule& how,
-                        const plan::ordered_shape& shape) {
-  print_block(s, out, k, how, [&](cuda_printer& p) { print_ordered_scatter(p, shape); });
-}
-inline void print_entry(cuda_source& s, writer& out, const kernel& k, const plan::block_schedule& how,
-                        const plan::block_sums& sums) {
-  print_block(s, out, k, how, [&](cuda_printer& p) { print_block_sums(p, sums); });
-}
-inline void print_entry(cuda_source& s, writer& out, const kernel& k, const plan::block_schedule& how,
-                        const plan::scan_shape& shape) {
-  print_block(s, out, k, how, [&](cuda_printer& p) { print_scan(p, shape); });
-}
-inline void print_entry(cuda_source& s, writer& out, const kernel& k, const plan::block_schedule& how,
-                        const plan::search_shape& shape) {
-  print_block(s, out, k, how, [&](cuda_printer& p) { print_search(p, shape); });
-}
-inline void print_entry(cuda_source& s, writer& out, const kernel& k, const plan::block_schedule& how,
-                        const plan::product_shape& shape) {
-  print_block(s, out, k, how, [&](cuda_printer& p) { print_product(p, shape); });
-}
-inline void print_entry(cuda_source& s, writer& out, const kernel& k, const plan::block_schedule& how,
-                        const plan::tensor_shape& shape) {
-  print_block(s, out, k, how, [&](cuda_printer& p) { print_tensor_product(p, shape); });
+  cuda_launch_of(s, out, only, kernel_entry, how.launches[0], [&] { print_body(p, shape); });
 }
 
 /// The last entry is launched once for each pass.
