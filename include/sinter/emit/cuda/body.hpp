@@ -11,7 +11,9 @@ namespace sinter::engine::emit {
 /// A thread's walk over its part of an iteration space: `vectors` positions, with `width` lanes along `axis` at each.
 struct cuda_tile : plan::lanes {
   int vectors = 1;
+  int filled = 0;               ///< of these, the first that are whole in each thread
   std::string guard;            ///< a condition on a position; "": none
+  std::string filled_guard;     ///< the condition on the first `filled`
   std::function<void()> place;  ///< prints the axes' positions for `u`, and the guard's operands
 };
 
@@ -189,7 +191,9 @@ class cuda_printer {
         if (is_uniform_store(s)) store_scalar(s);
     });
   }
-  void store_scalar(const plan::store& s) { out_.line("store1(" + address(s.at) + ", " + name(s.value) + ");"); }
+  void store_scalar(const plan::store& s) { out_.line("store1(" + address(s.at) + ", " + name(source_of(s)) + ");"); }
+  /// The value from which a store encodes.
+  int source_of(const plan::store& s) const { return knows(s.value) ? s.value : plan::encoded(k_, s); }
 
   /// "const auto c4 = …", unless an earlier reduction has declared it.
   void declare_fold(int id) {
@@ -245,25 +249,21 @@ class cuda_printer {
     for (int id : loads)
       if (!is_indirect(id) || knows(at(id).at.at.index)) direct.push_back(id);
     if (direct.empty()) return;
-    over_vectors(t, [&] {
-      for (int id : direct) out_.line(array + number(id) + "[u] = " + loaded(id, t) + ";");
+    over_vectors(t, [&](const cuda_tile& part) {
+      for (int id : direct) out_.line(array + number(id) + "[u] = " + loaded(id, part) + ";");
     });
   }
 
+  /// Prints `inside` for the positions of a tile. Where whole vectors fill the first of them, only the last is guarded.
   template <class F>
   void over_vectors(const cuda_tile& t, F&& inside) {
-    const auto outer = known_;
-    auto guarded = [&] {
-      t.place();
-      if (t.in_part)
-        out_.line("const " + idx() + " lanes = " + extent(static_cast<std::size_t>(t.axis)) + " - " +
-                  axis(static_cast<std::size_t>(t.axis)) + ";");
-      if (t.guard.empty()) inside();
-      else out_.block("if (" + t.guard + ")", inside);
-    };
-    if (t.vectors > 1) out_.line("#pragma unroll");
-    out_.block("for (int u = 0; u < " + number(t.vectors) + "; ++u)", guarded);
-    known_ = outer;
+    if (t.filled == 0) return over_vectors(t, 0, inside);
+    cuda_tile first = t, last = t;
+    first.vectors = t.filled;
+    first.in_part = false;
+    first.guard = t.filled_guard;
+    over_vectors(first, 0, inside);
+    if (t.filled < t.vectors) over_vectors(last, t.filled, inside);
   }
   template <class F>
   void over_lanes(const cuda_tile& t, F&& inside) {
@@ -283,36 +283,13 @@ class cuda_printer {
     read(loads, t);
     for (int id : loads)
       if (is_indirect(id) && !knows(at(id).at.at.index)) late.push_back(id);
-    for (const auto& level : load_levels(k_, late)) over_vectors(t, [&] { read_at_indices(level, t); });
+    for (const auto& level : load_levels(k_, late))
+      over_vectors(t, [&](const cuda_tile& part) { read_at_indices(level, part); });
     for (int id : keep)
       if (at(id).kind != kind::load && !held_.count(id) && std::count(ids.begin(), ids.end(), id))
         out_.line(scalar_type(at(id).type) + " k" + number(id) + "[" + number(t.vectors) + "][" +
                   number(width_of(id, t)) + "];");
-    over_vectors(t, [&] {
-      for (int id : ids)
-        if (!has_lanes(id, t)) value(id, t, keep);
-      const int lane = t.width > 1 ? t.axis : -1;
-      for (const auto* s : w.stores)
-        if (stores_lanes(*s, t))
-          out_.line("pack<" + number(t.width) + ", " + memory_type(type_of(k_, s->at)) + "> " + packed(*s) + ";");
-      const auto outside = known_;
-      over_lanes(t, [&] {
-        for (int id : ids)
-          if (has_lanes(id, t)) value(id, t, keep);
-        if (!w.reductions.empty())
-          where_lane_is(t, [&] {
-            for (int id : w.reductions) accumulate(id, into(id), lane);
-          });
-        for (const auto* s : w.stores) {
-          if (stores_lanes(*s, t)) out_.line("put(" + packed(*s) + ", l, " + name(s->value) + ");");
-          else if (s->accumulate) where_lane_is(t, [&] { other_store(*s, lane, name(s->value)); });
-        }
-      });
-      known_ = outside;
-      for (const auto* s : w.stores)
-        if (!s->accumulate) store_vector(*s, t);
-        else if (stores_lanes(*s, t)) other_store(*s, -1, packed(*s));
-    });
+    over_vectors(t, [&](const cuda_tile& part) { print_work(part, w, ids, keep, into, other_store); });
     for (int id : keep)
       if (std::count(ids.begin(), ids.end(), id)) held_.insert(id);
     for (int id : loads)
@@ -320,6 +297,49 @@ class cuda_printer {
   }
 
  private:
+  template <class F>
+  void over_vectors(const cuda_tile& t, int from, F&& inside) {
+    const auto outer = known_;
+    auto guarded = [&] {
+      t.place();
+      if (t.in_part)
+        out_.line("const " + idx() + " lanes = " + extent(static_cast<std::size_t>(t.axis)) + " - " +
+                  axis(static_cast<std::size_t>(t.axis)) + ";");
+      if (t.guard.empty()) inside(t);
+      else out_.block("if (" + t.guard + ")", [&] { inside(t); });
+    };
+    if (t.vectors > from + 1) out_.line("#pragma unroll");
+    out_.block("for (int u = " + number(from) + "; u < " + number(t.vectors) + "; ++u)", guarded);
+    known_ = outer;
+  }
+  /// Prints the values, sums and stores of a pass at a position.
+  template <class Into, class Store>
+  void print_work(const cuda_tile& t, const plan::work& w, const series<int>& ids, const sorted_set<int>& keep, Into&& into,
+                  Store&& other_store) {
+    for (int id : ids)
+      if (!has_lanes(id, t)) value(id, t, keep);
+    const int lane = t.width > 1 ? t.axis : -1;
+    for (const auto* s : w.stores)
+      if (stores_lanes(*s, t))
+        out_.line("pack<" + number(t.width) + ", " + memory_type(type_of(k_, s->at)) + "> " + packed(*s) + ";");
+    const auto outside = known_;
+    over_lanes(t, [&] {
+      for (int id : ids)
+        if (has_lanes(id, t)) value(id, t, keep);
+      if (!w.reductions.empty())
+        where_lane_is(t, [&] {
+          for (int id : w.reductions) accumulate(id, into(id), lane);
+        });
+      for (const auto* s : w.stores) {
+        if (stores_lanes(*s, t)) out_.line("put(" + packed(*s) + ", l, " + name(source_of(*s)) + ");");
+        else if (s->accumulate) where_lane_is(t, [&] { other_store(*s, lane, name(s->value)); });
+      }
+    });
+    known_ = outside;
+    for (const auto* s : w.stores)
+      if (!s->accumulate) store_vector(*s, t);
+      else if (stores_lanes(*s, t)) other_store(*s, -1, packed(*s));
+  }
   /// Prints what may happen only in lanes that a vector has.
   template <class F>
   void where_lane_is(const cuda_tile& t, F&& inside) {

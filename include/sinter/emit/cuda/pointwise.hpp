@@ -171,7 +171,7 @@ inline cuda_tile tile_along(cuda_printer& p, const plan::tile_shape& s, std::siz
 /// Transposes the transposed loads: from the packs `z` through shared memory into packs along the last axis.
 inline void turn_tiles(cuda_printer& p, const plan::tile_shape& s, const cuda_tile& in, const cuda_tile& through) {
   writer& out = p.out();
-  p.over_vectors(in, [&] {
+  p.over_vectors(in, [&](const cuda_tile&) {
     p.over_lanes(in, [&] {
       const std::string lane = s.across == 1 ? "" : " + l";
       for (int id : s.loads.loads)
@@ -181,7 +181,7 @@ inline void turn_tiles(cuda_printer& p, const plan::tile_shape& s, const cuda_ti
   });
   out.line("__syncthreads();");
   for (int id : s.loads.loads) p.declare_pack(id, through);
-  p.over_vectors(through, [&] {
+  p.over_vectors(through, [&](const cuda_tile&) {
     p.over_lanes(through, [&] {
       const std::string lane = s.width == 1 ? "" : " + l", at = s.width == 1 ? "0" : "l";
       for (int id : s.loads.loads)

@@ -27,6 +27,11 @@ class cuda_row_printer {
     const bool exact = first.empty() ? fills(std::int64_t{s_.group} * s_.vectors, s_.count) && s_.held
                                      : fills(std::int64_t{s_.group} * s_.vectors, s_.count);
     if (!exact) t.guard += (guard.empty() ? "" : " && ") + std::string("f < ") + p_.limit(s_.count);
+    // In parts of a held row only the last vector of a thread lies at the row's end.
+    if (const auto n = s_.count.number(); s_.held && s_.in_part && n) {
+      t.filled = static_cast<int>((*n - 1) / s_.group);
+      t.filled_guard = guard;
+    }
     t.place = [this, first] {
       p_.out().line("const " + p_.flat() + " f = " + (first.empty() ? "" : first + " + ") + "u*" + p_.number(s_.group) +
                     (first.empty() ? " + lane;" : ";"));

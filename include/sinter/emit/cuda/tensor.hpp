@@ -246,7 +246,7 @@ inline void read_product(cuda_printer& p, const plan::tensor_shape& s, const cud
   writer& out = p.out();
   const std::string width = p.number(t.width), per_row = p.number(s.n / t.width);
   out.line("s_f32 k" + p.number(id) + "[" + p.number(t.vectors) + "][" + p.number(p.width_of(id, t)) + "];");
-  p.over_vectors(t, [&] {
+  p.over_vectors(t, [&](const cuda_tile&) {
     out.line("const s_f32* const from = tile + f/" + per_row + "*" + p.number(s.line()) + " + f%" + per_row + "*" +
              width + ";");
     out.line("auto sum = load<" + width + ">(from);");

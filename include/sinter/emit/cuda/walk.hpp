@@ -24,7 +24,7 @@ class row_stage {
   void ask(const cuda_tile& t, const std::string& exists, const std::string& slot, F&& place) const {
     p_.out().block("if (" + exists + ")", [&] {
       place();
-      p_.over_vectors(t, [&] {
+      p_.over_vectors(t, [&](const cuda_tile&) {
         for (std::size_t j = 0; j < loads_.size(); ++j)
           p_.out().line("copy_async(&ring[" + at(slot, j) + "], " + p_.address(p_.at(loads_[j]).at) + ");");
       });
@@ -215,16 +215,16 @@ class walk_printer {
   void leave_array(int id) {
     const std::string a = p_.acc(id), m = "m" + p_.number(id);
     if (r_.rows == 1) {
-      p_.over_vectors(rows_.tile(""), [&] {
+      p_.over_vectors(rows_.tile(""), [&](const cuda_tile& part) {
         out_.line("#pragma unroll");
-        out_.line("for (int l = 0; l < " + width_ + "; ++l) " + (r_.in_part ? "if (l < lanes) " : "") +
+        out_.line("for (int l = 0; l < " + width_ + "; ++l) " + (part.in_part ? "if (l < lanes) " : "") +
                   parts_.at(id, "(long)block*" + columns_ + " + f*" + width_ + " + l") + " = " + a + "[u][l];");
       });
       return;
     }
     out_.line("__shared__ " + p_.accumulator_type(id) + " " + m + "[" + p_.number(r_.rows) + "][" +
               p_.number(std::int64_t{r_.group} * r_.vectors * r_.width) + "];");
-    p_.over_vectors(rows_.tile(""), [&] {
+    p_.over_vectors(rows_.tile(""), [&](const cuda_tile&) {
       out_.line("for (int l = 0; l < " + width_ + "; ++l) " + m + "[group][f*" + width_ + " + l] = " + a + "[u][l];");
     });
     out_.line("__syncthreads();");

@@ -210,8 +210,25 @@ SX_T T select(s_b8 m, T a, T b) { return m ? a : b; }
 SX_T s_b8 isnan(T a) { return a != a; }
 SX_T s_b8 isfinite(T a) { return a - a == 0; }
 SX_T s_b8 isinf(T a) { return a == a && !isfinite(a); }
-SX_T T maximum(T a, T b) { return a > b || a != a ? a : b; }
-SX_T T minimum(T a, T b) { return a < b || a != a ? a : b; }
+// Of two zeros a GPU takes +0 as the larger ("PTX ISA", max).
+SX_T T maximum(T a, T b) {
+#if __CUDA_ARCH__ >= 800
+  if constexpr (same<T, s_f32>) {
+    asm("max.NaN.f32 %0, %0, %1;" : "+f"(a) : "f"(b));
+    return a;
+  }
+#endif
+  return a > b || a != a ? a : b;
+}
+SX_T T minimum(T a, T b) {
+#if __CUDA_ARCH__ >= 800
+  if constexpr (same<T, s_f32>) {
+    asm("min.NaN.f32 %0, %0, %1;" : "+f"(a) : "f"(b));
+    return a;
+  }
+#endif
+  return a < b || a != a ? a : b;
+}
 SX_T T negate(T a) {
   if constexpr (tr<T>::kind == 3) return -a;
   else return (T)(0 - (typename tr<T>::u)a);

@@ -80,6 +80,14 @@ inline work work_of(const kernel& k, int stage) {
   return w;
 }
 
+/// The value that a store encodes for its memory. Encoding is a conversion to a narrow type, so the operand of such a conversion
+/// is enough.
+inline int encoded(const kernel& k, const store& s) {
+  const auto& i = k.body[static_cast<std::size_t>(s.value)];
+  const bool narrows = i.kind == kind::compute && ir::row(i.code).rule == ir::dtype_rule::conversion && is_narrow(i.type);
+  return narrows && !s.accumulate ? i.args[0] : s.value;
+}
+
 /// The values that the work computes, in order, except those `known`; what lies behind values that are `held` is not needed.
 inline series<int> needed(const kernel& k, const work& w, const sorted_set<int>& known = {},
                           const sorted_set<int>& held = {}) {
@@ -93,7 +101,7 @@ inline series<int> needed(const kernel& k, const work& w, const sorted_set<int>&
   };
   for (int id : w.reductions) visit(visit, k.body[static_cast<std::size_t>(id)].args[0]);
   for (const auto* s : w.stores) {
-    visit(visit, s->value);
+    visit(visit, known.count(s->value) || held.count(s->value) ? s->value : encoded(k, *s));
     if (s->at.at.index >= 0) visit(visit, s->at.at.index);
   }
   return {ids.begin(), ids.end()};

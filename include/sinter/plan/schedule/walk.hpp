@@ -75,6 +75,25 @@ inline void choose_group(row_shape& r, int most) {
   }
 }
 
+/// Keeps the operands of a long row in a block of 1024 threads that cannot keep costly values beside them. To compute these again
+/// takes less time than to read the row again from the L2 cache.
+inline bool hold_operands(const kernel& k, walk_shape& s, std::int64_t sums) {
+  row_shape& r = s.row;
+  sorted_set<int> operands;
+  for (int id : r.keep)
+    if (k.body[static_cast<std::size_t>(id)].kind == kind::load) operands.insert(id);
+  const std::int64_t vectors = r.most ? round_up(*r.most, 1024) : 0;
+  if (operands.empty() || vectors == 0 || vectors > 16) return false;
+  if ((bytes_of(k, operands) + sums) * r.width * vectors > 144) return false;
+  r.keep = operands;
+  r.held = true;
+  r.group = 1024;
+  r.rows = 1;
+  r.vectors = static_cast<int>(vectors);
+  s.resident = 1024;
+  return true;
+}
+
 /// Registers: 64 for each thread if 1024 threads share a multiprocessor, half of them for arithmetic and addresses; 128 if
 /// 512 do. Rows in shared memory suit few threads, which have more to do between synchronisations.
 inline walk_shape walk_of(const kernel& k, const target& t) {
@@ -106,6 +125,7 @@ inline walk_shape walk_of(const kernel& k, const target& t) {
   const std::int64_t vectors = count ? std::max<std::int64_t>(round_up(*count, r.group), 1) : 0;
   auto fits = [&](std::int64_t each) { return each * r.width * vectors <= (stage ? 320 : most == 1024 ? 144 : 176); };
   r.held = vectors > 0 && vectors <= 16 && fits(kept);
+  if (!r.held && hold_operands(k, s, sums)) return s.walkers = walkers_of(k, r, s.resident, t), s;
   r.vectors = static_cast<int>(vectors);
   if (!r.held) {
     r.group = 512;
