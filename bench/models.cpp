@@ -39,7 +39,7 @@ struct command_line {
 std::vector<row> all_rows() {
   std::vector<row> all;
   for (const auto& some : {gpt2_rows(), llama_rows(), vit_rows(), lstm_rows(), residual_rows(), mixer_rows(),
-                           unet_rows(), parameter_rows(), gas_rows(), heat_rows()})
+                           unet_rows(), resnet_rows(), parameter_rows(), gas_rows(), heat_rows()})
     all.insert(all.end(), some.begin(), some.end());
   return all;
 }

@@ -6,7 +6,7 @@
 
 PROGRAM is the built bench/models. `first` is the milliseconds of a first call without any cache, `steady` the median of those
 after it; `ratio` is sinter's over the best peer's. Peers compute what the rows of bench/models do, with the same extents. JAX
-has GPT-2 and those rows that are functions of arrays. --batch and --length are GPT-2's and Llama's. On a GPU `MB` is the peak
+has GPT-2 and those rows that are functions of arrays. --batch and --length are GPT-2's and Llama's; ResNet-50 has a batch, too. On a GPU `MB` is the peak
 of what a peer's allocator holds.
 
 --kernels ROW prints where a call of the row spends a GPU's time instead: steps of one name, how many, their milliseconds in the
@@ -234,6 +234,34 @@ def torch_rows(torch, device, args):
                 x = level(torch.cat([F.interpolate(x, scale_factor=2), skipped.pop()], 1))
             return self.last(x)
 
+    class Bottleneck(nn.Module):
+        def __init__(self, i, width, stride):
+            super().__init__()
+            conv = lambda i, o, side, stride=1: nn.Sequential(
+                nn.Conv2d(i, o, side, stride, side // 2, bias=False), nn.BatchNorm2d(o))
+            self.one, self.two, self.three = conv(i, width, 1), conv(width, width, 3, stride), conv(width, 4 * width, 1)
+            self.across = conv(i, 4 * width, 1, stride) if i != 4 * width or stride != 1 else nn.Identity()
+
+        def forward(self, x):
+            return F.relu(self.three(F.relu(self.two(F.relu(self.one(x))))) + self.across(x))
+
+    class ResNet(nn.Module):
+        def __init__(self):
+            super().__init__()
+            width, depths, classes = pick((64, (3, 4, 6, 3), 1000), (4, (1, 2), 5))
+            self.first = nn.Sequential(nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width))
+            blocks, i = [], width
+            for level, depth in enumerate(depths):
+                for n in range(depth):
+                    blocks.append(Bottleneck(i, width << level, 2 if level and not n else 1))
+                    i = 4 * (width << level)
+            self.blocks, self.head = nn.Sequential(*blocks), nn.Linear(i, classes)
+            self.to(memory_format=torch.channels_last)
+
+        def forward(self, x):
+            x = F.max_pool2d(F.relu(self.first(x)), 3, 2, 1)
+            return self.head(self.blocks(x).mean((2, 3)))
+
     def classified(logits, y):
         return F.cross_entropy(logits.flatten(0, -2), y.flatten())
 
@@ -289,6 +317,9 @@ def torch_rows(torch, device, args):
     pictures, kinds = normal(batch, pixels, pixels, 3), integers(classes, batch)
     series = normal(pick(65, 6), pick(16, 3), pick(128, 6))
     square = pick(64, 8)
+    photos, subjects = (make(args.batch or pick(32, 4)) for make in (
+        lambda n: normal(n, 3, pick(224, 32), pick(224, 32)).contiguous(memory_format=torch.channels_last),
+        lambda n: integers(classes, n)))
     rows = {
         "gpt2_forward": forward(GPT2, text),
         "gpt2_train": train(GPT2, classified, text, text.roll(-1, 1)),
@@ -300,6 +331,9 @@ def torch_rows(torch, device, args):
         "lstm_train": train(Lstm, F.mse_loss, series[:-1], series[1:]),
         "residual_train": train(Residual, F.cross_entropy, normal(pick(64, 8), 32), integers(10, pick(64, 8))),
         "mixer_train": train(Mixer, F.cross_entropy, pictures, kinds),
+        "resnet50_forward": forward(lambda: ResNet().eval(), photos),
+        "resnet50_train": train(ResNet, F.cross_entropy, photos, subjects),
+        "resnet50_train_bf16": train(ResNet, F.cross_entropy, photos, subjects, True),
         "unet_train": train(UNet, F.mse_loss, normal(2, 3, square, square), normal(2, 3, square, square)),
         "parameters_sgd": parameters(lambda ps: torch.optim.SGD(ps, lr=0.1)),
         "parameters_adam": parameters(lambda ps: torch.optim.AdamW(ps, lr=1e-3)),

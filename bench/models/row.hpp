@@ -53,6 +53,7 @@ std::vector<row> lstm_rows();
 std::vector<row> residual_rows();
 std::vector<row> mixer_rows();
 std::vector<row> unet_rows();
+std::vector<row> resnet_rows();
 std::vector<row> parameter_rows();
 std::vector<row> gas_rows();
 std::vector<row> heat_rows();

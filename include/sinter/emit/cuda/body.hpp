@@ -314,8 +314,8 @@ class cuda_printer {
   }
   /// Prints the values, sums and stores of a pass at a position.
   template <class Into, class Store>
-  void print_work(const cuda_tile& t, const plan::work& w, const series<int>& ids, const sorted_set<int>& keep, Into&& into,
-                  Store&& other_store) {
+  void print_work(const cuda_tile& t, const plan::work& w, const series<int>& ids, const sorted_set<int>& keep,
+                  Into&& into, Store&& other_store) {
     for (int id : ids)
       if (!has_lanes(id, t)) value(id, t, keep);
     const int lane = t.width > 1 ? t.axis : -1;

@@ -84,7 +84,8 @@ inline work work_of(const kernel& k, int stage) {
 /// is enough.
 inline int encoded(const kernel& k, const store& s) {
   const auto& i = k.body[static_cast<std::size_t>(s.value)];
-  const bool narrows = i.kind == kind::compute && ir::row(i.code).rule == ir::dtype_rule::conversion && is_narrow(i.type);
+  const bool narrows =
+      i.kind == kind::compute && ir::row(i.code).rule == ir::dtype_rule::conversion && is_narrow(i.type);
   return narrows && !s.accumulate ? i.args[0] : s.value;
 }
 
