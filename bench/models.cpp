@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "models/row.hpp"
+#include "steps.hpp"
 
 using namespace models;
 using bench_clock = std::chrono::steady_clock;
@@ -257,22 +258,12 @@ const row& row_named(const std::vector<row>& all, const std::string& name) {
   fail_usage("there is no row " + name);
 }
 
-/// Calls a row a few times, for SINTER_TRACE and SINTER_LOGS, and prints its report; as JSON, a line for each step.
+/// Calls a row a few times, for SINTER_TRACE and SINTER_LOGS, and prints its report; as JSON, its steps.
 void print_kernels(const row& what, const settings& s, bool json) {
   const workload w = what.make(s);
   constexpr int calls = 5;
   for (int i = 0; i < calls; ++i) w.call();
-  if (json) {
-    const report told = w.told();
-    std::printf("{\"calls\": %d}\n", calls);
-    for (std::size_t k = 0; k < told.steps.size(); ++k) {
-      const auto& step = told.steps[k];
-      std::printf("{\"step\": %zu, \"name\": \"%s\", \"read\": %lld, \"written\": %lld, \"flops\": %lld}\n", k,
-                  step.name.c_str(), static_cast<long long>(step.read), static_cast<long long>(step.written),
-                  static_cast<long long>(step.flops));
-    }
-    return;
-  }
+  if (json) return bench::print_steps(w.told(), calls);
   explanation e;
   e.name = what.name;
   e.specialisations.push_back({"", {}, {}, w.told()});

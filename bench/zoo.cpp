@@ -2,6 +2,7 @@
 //
 //   zoo FOLDER             loads it and calls it: times, kernels, memory, as JSON
 //   zoo FOLDER --cuda      the same on the first GPU; a call ends when the GPU has done it
+//   zoo FOLDER --kernels   calls it on the first GPU, and prints its steps for bench/kernels.py
 //   zoo FOLDER --batches   calls it at batches 1, 2 and 5 where the file has the first axis open
 //   zoo FOLDER --train N   N steps of gradient descent towards other results; gradients beside those of the reference backend
 
@@ -20,6 +21,8 @@
 #include <sinter/sinter.hpp>
 #include <string>
 #include <vector>
+
+#include "steps.hpp"
 
 using namespace sinter;
 
@@ -133,6 +136,18 @@ void numbers(const std::string& folder, device where) {
       times[times.size() / 2], times[0], before, peak, weights,
       static_cast<double>(r.scratch_bytes + r.result_bytes) / 1048576.0, off, own, compilers, r.backend.c_str(),
       parts.c_str());
+}
+
+void kernels(const std::string& folder, device where) {
+  options how = how_of();
+  how.device = where;
+  set_default_device(where);
+  const onnx::model m = onnx::load(folder + "/model.onnx", how);
+  auto x = tensors_of(arrays_of(folder, "input"));
+  for (auto& one : x) one = one.to(where);
+  constexpr int calls = 5;
+  for (int i = 0; i < calls; ++i) m(x);
+  bench::print_steps(m.last(), calls);
 }
 
 // ---- Batches
@@ -344,6 +359,7 @@ int main(int argc, char** argv) {
   try {
     if (mode == "--batches") std::printf("%s\n", batches(folder).c_str());
     else if (mode == "--train") std::printf("%s\n", train(folder, argc > 3 ? std::atoi(argv[3]) : 10).c_str());
+    else if (mode == "--kernels") kernels(folder, device::cuda(0));
     else numbers(folder, mode == "--cuda" ? device::cuda(0) : device::cpu());
     return 0;
   } catch (const std::exception& e) {

@@ -2,7 +2,7 @@
 """A folder of ONNX models, one after the other: what compiling and running each costs, beside ONNX Runtime and torch.compile.
 
     python3 bench/zoo.py PROGRAM ZOO [--only TEXT] [--seconds N] [--threads N] [--cuda] [--json FILE] [--ort LIBRARY] [--largest MB]
-    python3 bench/zoo.py PROGRAM ZOO --batches | --train N
+    python3 bench/zoo.py PROGRAM ZOO --batches | --train N | --kernels
 
 PROGRAM is the built bench/zoo; ZOO has folders with model.onnx, input_K.npy and output_K.npy. A line a model: nodes of the file, kernels,
 distinct ones, the first call where nothing is cached and where the kernels are on the disk, loading included, then a call (the median), the
@@ -13,6 +13,8 @@ architecture (torchvision, timm) are installed: its first call, and how many tim
 have no number.
 
 --cuda: sinter and torch.compile on the first GPU, both in f32 without TF32; ONNX Runtime is not asked.
+
+--kernels: where a call spends a GPU's time instead, see kernels.py.
 
 --batches: calls at batches 1, 2 and 5 where the file has the first axis open, which must not compile after the second.
 --train N: N steps of gradient descent; the loss must fall and the gradients be those of the reference backend.
@@ -30,6 +32,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+from kernels import print_kernels
 
 NPY = {"f4": 1, "u1": 2, "i1": 3, "u2": 4, "i2": 5, "i4": 6, "i8": 7, "b1": 9, "f2": 10, "f8": 11, "u4": 12, "u8": 13}
 
@@ -309,6 +313,7 @@ def main():
     parser.add_argument("--ort")
     parser.add_argument("--cuda", action="store_true")
     parser.add_argument("--batches", action="store_true")
+    parser.add_argument("--kernels", action="store_true")
     parser.add_argument("--train", type=int)
     parser.add_argument("--one")
     args = parser.parse_args()
@@ -322,6 +327,10 @@ def main():
     environment = {**os.environ, "OMP_NUM_THREADS": str(args.threads)}
     folders = sorted(os.path.dirname(p) for p in glob.glob(os.path.join(args.zoo, "**", "model.onnx"), recursive=True)
                      if args.only in p and os.path.getsize(p) <= args.largest * 1e6)
+    if args.kernels:
+        for folder in folders:
+            print_kernels(os.path.basename(folder), [args.program, folder, "--kernels"])
+        return 0
     if not args.batches and args.train is None:
         table(args, folders, environment)
         return 0
