@@ -205,8 +205,8 @@ printed_kernels on_gpu(program p, const printed_for& how) {
       // Of kernels that are alike the first tells it all.
       if (parts.size() == 1 || plan::form_of(k) != plan::form_of(code[0])) schedules += plan::text_of(k);
     }
-    schedules += plan::text_of_launch({parts.data(), parts.size()}, target);
     auto s = engine::emit::cuda({parts.data(), parts.size()}, target);
+    schedules += s.schedule;
     std::string text = first_line(s.texts[0]);
     for (const auto& l : s.launches)
       text += "// " + l.entry + ": " + l.blocks.text() + " blocks of " + std::to_string(l.threads) + " threads\n";

@@ -141,6 +141,7 @@ inline void print_cuda_followed(cuda_source& s, writer& out, std::span<const ker
 inline void print_cuda(cuda_source& s, const kernel& k, const plan::block_schedule& how) {
   writer out;
   s.scratch = 0;
+  s.schedule = plan::text_of(how);
   std::visit([&](const auto& shape) { print_entry(s, out, k, how, shape); }, how.shape);
 }
 
@@ -161,6 +162,7 @@ SINTER_API cuda_source cuda(const plan::common_kernel& common, std::span<const s
   detail::make_table(s, common, members, t);
   detail::print_cuda(s, common.code, plan::schedule_blocks(common.code, t));
   s.scratch = s.scratch * dim(static_cast<std::int64_t>(members.size()));
+  s.schedule += "  " + std::to_string(members.size()) + " kernels of this shape in each launch\n";
   for (auto& launch : s.launches) {
     const series<bool> one = std::exchange(launch.touches, {});
     if (one.empty()) continue;
@@ -188,6 +190,7 @@ SINTER_API cuda_source cuda(std::span<const kernel* const> kernels, const plan::
   }
   const auto how = plan::schedule_blocks(*kernels[0], *kernels[1], t);
   ensure(how.has_value(), "a launch makes the rows that its second kernel takes");
+  s.schedule = plan::text_of(*how);
   detail::print_cuda_followed(s, out, kernels, *how);
   return s;
 }

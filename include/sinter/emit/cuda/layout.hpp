@@ -42,6 +42,7 @@ struct cuda_source {
   series<std::string> texts;  ///< one for each entry
   series<cuda_launch> launches;
   ir::dim scratch;         ///< bytes of device memory, uninitialised
+  std::string schedule;    ///< which it prints: a line for the shape, and one for each launch
   series<int> parameters;  ///< with a table: the buffers that are parameters, by number among all kernels'
   cuda_table table;        ///< absent without numbers
   std::size_t members =

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "../../base/series.hpp"
-#include "../../plan/schedule/shared.hpp"
+#include "../../plan/schedule/print.hpp"
 #include "launch.hpp"
 #include "pointwise.hpp"
 
@@ -54,6 +54,7 @@ inline void print_cuda_shared(cuda_source& s, writer& out, std::span<const kerne
     buffers += static_cast<int>(k->buffers.size());
   }
   const auto bodies = plan::schedule_shared(kernels, t);
+  s.schedule = plan::text_of(bodies);
   series<table_part> parts;
   auto& table = s.table;
   dim begin = 0;

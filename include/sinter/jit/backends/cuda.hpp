@@ -229,19 +229,18 @@ inline void choose_code(code& c, cuda_plan& p, const options& how) {
   plan::share_shapes(p.shared, p.kernels, shaped);
 }
 
-/// Reports the schedule of a launch's kernels at step `step`.
-inline void report_schedule(code& c, std::span<const plan::kernel* const> kernels, const plan::target& target,
+/// Reports the schedule of a launch's kernels, which is printed, at step `step`.
+inline void report_schedule(code& c, std::span<const plan::kernel* const> kernels, const std::string& blocks,
                             std::size_t step) {
-  const std::string text = plan::text_of_launch(kernels, target);
   logs::to("schedule", [&] {
     std::string all;
     for (const auto* k : kernels) all += plan::text_of(*k);
-    return all + text;
+    return all + blocks;
   });
   std::string& line = c.about.steps[step].schedule;
-  for (std::size_t at = 0, end; at < text.size(); at = end + 1) {
-    end = text.find('\n', at);
-    line += (line.empty() ? "" : "; ") + text.substr(at + 2, end - at - 2);
+  for (std::size_t at = 0, end; at < blocks.size(); at = end + 1) {
+    end = blocks.find('\n', at);
+    line += (line.empty() ? "" : "; ") + blocks.substr(at + 2, end - at - 2);
   }
 }
 
@@ -288,13 +287,13 @@ inline void print_cuda(code& c, cuda_plan& p, const options& how, kernel_texts& 
         members.push_back(p.shared.member[k]);
         parts.push_back(&p.shared.printed(p.kernels, k));
       }
-      report_schedule(c, {parts.data(), parts.size()}, p.target, p.first_step + n);
       if (is_of_shape(p, group)) {
         const auto& code = p.shared.codes[static_cast<std::size_t>(p.shared.code[group.first])];
         group.source = emit::cuda(code, {members.data(), members.size()}, p.target);
       } else {
         group.source = emit::cuda(parts, p.target);
       }
+      report_schedule(c, {parts.data(), parts.size()}, group.source.schedule, p.first_step + n);
       own = std::move(group.source.texts);
     }
     if (!own.empty()) {

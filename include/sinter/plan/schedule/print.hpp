@@ -252,19 +252,6 @@ SINTER_API std::string text_of(const series<shared_body>& bodies) {
   return text;
 }
 
-/// The schedule of the kernels of a launch, as emit::cuda() takes them: one, several of one shape, a product and a kernel that
-/// follows it, or independent pointwise kernels.
-SINTER_API std::string text_of_launch(std::span<const kernel* const> kernels, const target& t) {
-  const kernel& first = *kernels[0];
-  if (kernels.size() == 1) return text_of(schedule_blocks(first, t));
-  if (kernels.size() >= least_alike && shares_by_shape(first))
-    return text_of(schedule_blocks(in_common(kernels).code, t)) + "  one launch of " + std::to_string(kernels.size()) +
-           " kernels of this shape\n";
-  if (!first.is_product()) return text_of(schedule_shared(kernels, t));
-  const auto both = schedule_blocks(first, *kernels[1], t);
-  return both ? text_of(*both) : "";
-}
-
 /// A line: the roles of the axes, and the loops: "outer 128, inner 100; 3 passes".
 SINTER_API std::string outline_of(const kernel& k) {
   if (k.is_opaque()) return "";
