@@ -205,7 +205,7 @@ inline void fill_gaps(cuda_plan& p, int device, const options& how) {
   for (cuda_group& group : p.groups)
     if (is_fixed(group) && cleared.count(buffer_of(group, group.call->out)) == 0)
       take(group, gaps.with_columns(p.kernels[group.first], *group.call));
-  for (const int id : cleared) first_user(p, id).cleared.push_back(id);
+  for (const int id : cleared) first_user(p, id).cleared.push_back(gaps.of(id));
 }
 
 /// Chooses the products for the matrix library, and the kernels that share code.

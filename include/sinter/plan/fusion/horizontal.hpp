@@ -169,6 +169,39 @@ struct open_launch {
   }
 };
 
+/// Whether kernels write literals alone, such as the zeros to which a scatter adds.
+inline bool are_fills(const series<kernel>& kernels, const series<std::size_t>& group) {
+  return std::all_of(group.begin(), group.end(), [&](std::size_t k) {
+    const kernel& one = kernels[k];
+    return !one.is_opaque() && !one.has_effect &&
+           std::all_of(one.buffers.begin(), one.buffers.end(), [](const auto& b) { return b.written || b.by_value; });
+  });
+}
+
+/// Moves fills directly before the first other group that touches what they write: until then their memory is free.
+inline void delay_fills(const series<kernel>& kernels, series<series<std::size_t>>& groups) {
+  series<series<std::size_t>> out;
+  sorted_map<int, std::size_t> waiting;  // for each buffer that a delayed group writes, the group
+  series<char> done(groups.size(), 0);
+  const auto release = [&](std::size_t g) {
+    if (!std::exchange(done[g], char{1})) out.push_back(std::move(groups[g]));
+  };
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const bool waits = are_fills(kernels, groups[g]);
+    for (const std::size_t k : groups[g])
+      for (const auto& b : kernels[k].buffers)
+        if (const auto at = waiting.find(b.id); at != waiting.end()) release(at->second);
+    if (!waits) {
+      release(g);
+      continue;
+    }
+    for (const std::size_t k : groups[g])
+      for (const auto& b : kernels[k].buffers) waiting[b.id] = g;
+  }
+  for (std::size_t g = 0; g < groups.size(); ++g) release(g);
+  groups = std::move(out);
+}
+
 }  // namespace detail
 
 /// The kernels' numbers in groups that run one after another. Kernels of a group run at once, in one launch whose parameters
@@ -222,6 +255,7 @@ SINTER_API series<series<std::size_t>> horizontal(const series<kernel>& kernels,
     }
     out[where->group].push_back(k);
   }
+  detail::delay_fills(kernels, out);
   return out;
 }
 
