@@ -144,6 +144,11 @@ void walk_report(Bytes& a, report& r, known_places& places) {
       places.walk(a, o.where);
     });
   });
+  a(r.peak.step);
+  walk_list(a, r.peak.buffers, [&](buffer_report& b) {
+    a(b.what), a(b.name), a(b.op), a(b.type), a(b.shape), a(b.count), a(b.bytes);
+    places.walk(a, b.where);
+  });
 }
 
 template <class Bytes>

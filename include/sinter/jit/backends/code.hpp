@@ -11,6 +11,7 @@
 #include "../../plan/fusion/fuse.hpp"
 #include "../../plan/memory.hpp"
 #include "../../report/kernels.hpp"
+#include "../../report/memory.hpp"
 #include "../../report/page.hpp"
 #include "../../run/build/build.hpp"
 #include "../../run/build/shared_text.hpp"
@@ -349,6 +350,14 @@ inline binding bind_operands(const series<result_spec>& results, const ir::graph
   b.scratch_bytes = placed.bytes;
   b.lives = std::move(lives);
   return b;
+}
+
+/// Reports what is in memory when the program needs most, for the sizes of the traced call; after find_replaceable().
+inline void report_peak(code& c, const ir::graph& g, const binding& where) {
+  series<ir::node_id> own;
+  for (const result_spec& r : c.results)
+    if (r.best >= c.donors.size()) own.push_back(r.node);
+  c.about.peak = reporting::memory_at_most(g, where.lives, where.from, own, hints_of(c.layout));
 }
 
 /// Draws the planned graph and its memory on the page, if there is one, and fills build_capture, if requested.

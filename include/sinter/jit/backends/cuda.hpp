@@ -462,9 +462,10 @@ inline void generate_cuda(code& c, const ir::graph& g, std::span<const argument>
   // A recorded call runs independent steps at the same time.
   const bool apart = how.mode == mode::reduce_overhead && !calls_back(p.graph);
   const auto hints = hints_of(c.layout);
-  if (c.inside || c.page)
-    picture_plan(c, p.graph, p.kernels, p.when, bind_operands(p.results, p.graph, p.kernels, p.strides, p.when, hints));
+  const binding where = bind_operands(p.results, p.graph, p.kernels, p.strides, p.when, hints);
+  if (c.inside || c.page) picture_plan(c, p.graph, p.kernels, p.when, where);
   find_replaceable(c, p.graph, p.kernels, p.when, arguments);
+  report_peak(c, p.graph, where);
   p.results = c.results;
   const auto made = std::shared_ptr<compiled_cuda>(new compiled_cuda{std::move(p),
                                                                      c.donors,

@@ -45,7 +45,7 @@ struct shared_value {
 
 /// The values that pay, topmost first: values below a stored one are computed by its kernel.
 inline series<shared_value> shared_values(const ir::graph& g, const series<node_id>& live, const memory_map& memory,
-                                     const series<root>& roots, const merging& groups, const costs& cost) {
+                                          const series<root>& roots, const merging& groups, const costs& cost) {
   series<makers> of(g.size());
   series<shared_value> found;
   const auto read = [&](node_id id, const makers& by) {
