@@ -136,9 +136,9 @@ measured run_child(const std::string& self, std::vector<std::string> arguments, 
 }
 
 void print_heading() {
-  std::printf("%-16s %7s %7s %6s %6s %7s | %7s %8s %8s %8s %7s %8s %7s | %9s %9s %9s %8s\n", "row", "traced", "rewr.",
+  std::printf("%-16s %7s %7s %6s %6s %7s | %7s %8s %8s %8s %7s %8s %7s | %9s %9s %9s %8s %10s\n", "row", "traced", "rewr.",
               "kern.", "texts", "lowered", "trace", "autodiff", "rewrite", "plan", "emit", "compile", "load", "cold ms",
-              "warm ms", "steady ms", "peak MB");
+              "warm ms", "steady ms", "peak MB", "scratch MB");
 }
 
 /// What is loaded in the warm process was compiled in the cold one.
@@ -147,7 +147,8 @@ void print(const char* name, const measured& cold, const measured& warm) {
               cold("texts"), cold("lowered"));
   std::printf(" %7.1f %8.1f %8.1f %8.1f %7.1f %8.1f %7.1f |", cold("trace"), cold("autodiff"), cold("rewrite"),
               cold("plan"), cold("emit"), cold("compile"), warm("read") + warm("compile") + warm("bind"));
-  std::printf(" %9.1f %9.1f %9.3f %8.0f\n", cold("first"), warm("first"), warm("steady"), warm("peak"));
+  std::printf(" %9.1f %9.1f %9.3f %8.0f %10.0f\n", cold("first"), warm("first"), warm("steady"), warm("peak"),
+              warm("scratch"));
 }
 
 void print_json(const char* name, const measured& cold, const measured& warm) {

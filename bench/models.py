@@ -573,13 +573,13 @@ def main():
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
         for kind in kinds:
             peers[kind] = run_jax(ours, args) if kind == "jax" else run_torch(kind, ours, args)
-    print(f"{'row':17}{'sinter first':>13}{'steady ms':>11}{'MB':>8}" +
+    print(f"{'row':17}{'sinter first':>13}{'steady ms':>11}{'MB':>8}{'scratch':>9}" +
           "".join(f"{k + ' first':>15}{'steady':>11}{'MB':>8}" for k in kinds) + f"{'ratio':>8}")
     for name, row in ours.items():
         nothing = {"first": math.nan, "steady": math.nan}
         theirs = [peers[k].get(name, nothing) for k in kinds]
         best = min((t["steady"] for t in theirs if t["steady"] == t["steady"]), default=math.nan)
-        print(f"{name:17}{row['first']:13.1f}{row['steady']:11.3f}{row['warm']['peak']:8.0f}" +
+        print(f"{name:17}{row['first']:13.1f}{row['steady']:11.3f}{row['warm']['peak']:8.0f}{row['warm'].get('scratch', math.nan):9.0f}" +
               "".join(f"{t['first']:15.1f}{t['steady']:11.3f}{t.get('peak', math.nan):8.0f}" for t in theirs) +
               f"{row['steady'] / best:8.2f}")
     if args.json:
