@@ -84,7 +84,8 @@ void measure(const row& what, const settings& s) {
   const workload w = what.make(s);
   const double first = milliseconds_of(w.call);
   w.call();
-  if (default_device().is_cuda()) reset_peak_memory();  // the first call's arguments may share tensors, which it cannot replace
+  if (default_device().is_cuda())
+    reset_peak_memory();  // the first call's arguments may share tensors, which it cannot replace
   const report r = w.told();
   const auto tell = [](const std::string& name, double value) { std::printf("%s %.17g\n", name.c_str(), value); };
   tell("traced", static_cast<double>(r.nodes_traced));
@@ -136,9 +137,9 @@ measured run_child(const std::string& self, std::vector<std::string> arguments, 
 }
 
 void print_heading() {
-  std::printf("%-16s %7s %7s %6s %6s %7s | %7s %8s %8s %8s %7s %8s %7s | %9s %9s %9s %8s %10s\n", "row", "traced", "rewr.",
-              "kern.", "texts", "lowered", "trace", "autodiff", "rewrite", "plan", "emit", "compile", "load", "cold ms",
-              "warm ms", "steady ms", "peak MB", "scratch MB");
+  std::printf("%-16s %7s %7s %6s %6s %7s | %7s %8s %8s %8s %7s %8s %7s | %9s %9s %9s %8s %10s\n", "row", "traced",
+              "rewr.", "kern.", "texts", "lowered", "trace", "autodiff", "rewrite", "plan", "emit", "compile", "load",
+              "cold ms", "warm ms", "steady ms", "peak MB", "scratch MB");
 }
 
 /// What is loaded in the warm process was compiled in the cold one.

@@ -7,7 +7,7 @@
 PROGRAM is the built bench/models. `first` is the milliseconds of a first call without any cache, `steady` the median of those
 after it; `ratio` is sinter's over the best peer's. Peers compute what the rows of bench/models do, with the same extents. JAX
 has GPT-2 and those rows that are functions of arrays. --batch and --length are GPT-2's and Llama's. On a GPU `MB` is the peak
-of what a peer's allocator holds.
+of what an allocator holds, of sinter from the third call on; `scratch` is the part for intermediates.
 
 --kernels ROW prints where a call of the row spends a GPU's time instead: steps of one name, how many, their milliseconds in the
 last call, and the larger of two shares: of their bytes at the rate at which PyTorch copies 1 GiB, and of their operations at

@@ -53,7 +53,7 @@ struct buffer_report {
   std::int64_t bytes = 0;  ///< of all of them, with the padding between rows
 };
 
-/// What is in memory when a call needs most.
+/// The buffers in memory when a call needs most.
 struct memory_report {
   std::size_t step = 0;           ///< the kernel that runs then: an index into report::steps
   series<buffer_report> buffers;  ///< the largest first; results that take an argument's memory are left out

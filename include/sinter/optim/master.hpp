@@ -27,8 +27,8 @@ std::size_t count_floats(const P& p) {
   return n;
 }
 
-/// An f32 x as bf16, up with the probability that is its distance from the next number below, in units of the distance between
-/// the neighbours (Gupta et al., 2015). So the expectation is x, unless x is beyond the largest bf16. `random` has uniform
+/// An f32 x as one of the two neighbours in bf16 (Gupta et al., 2015). The nearer x is to one of them, the likelier that one is. So
+/// the expectation is x, unless x is beyond the largest bf16. `random` has uniform
 /// numbers below 2^16, as u32. What bf16 represents, infinities and NaN stay.
 template <class X, class Random>
 auto randomly_rounded(const X& x, const Random& random, location at) {
@@ -37,7 +37,7 @@ auto randomly_rounded(const X& x, const Random& random, location at) {
   return sinter::detail::evaluate(cast<bf16>(where(isfinite(x, at), bit_cast<float>(kept, at), x, at), at), at);
 }
 
-/// Rounds the trees of a state to bf16. Element i of tensor t of n parameters draws a word of counter i · n + t; the first four trees
+/// Rounds the trees of a state to bf16. Element i of tensor t of n parameters draws a word of counter i · n + t. The first four trees
 /// of the state have 16 bits of it each.
 class random_rounding {
  public:

@@ -47,7 +47,7 @@ inline void add_buffer(series<buffer_report>& all, const char* what, const ir::g
 
 }  // namespace detail
 
-/// What is in memory at the step at which intermediates take most: those, the inputs of `g`, and `results`, nodes that have
+/// The buffers in memory at the step at which intermediates take most: those, the inputs of `g`, and `results`, nodes that have
 /// memory of their own. Buffers that are alike are one entry; the largest come first. `from` is that of plan::taken_over.
 SINTER_API memory_report memory_at_most(const ir::graph& g, const series<plan::lifetime>& lives,
                                         const series<int>& from, const series<ir::node_id>& results,

@@ -352,7 +352,7 @@ inline binding bind_operands(const series<result_spec>& results, const ir::graph
   return b;
 }
 
-/// Reports what is in memory when the program needs most, for the sizes of the traced call; after find_replaceable().
+/// Reports the buffers in memory when the program needs most, for the sizes of the traced call; after find_replaceable().
 inline void report_peak(code& c, const ir::graph& g, const binding& where) {
   series<ir::node_id> own;
   for (const result_spec& r : c.results)

@@ -97,8 +97,8 @@ class fusion {
     append_roots(g_, id, roots_);
   }
 
-  /// Stores values that are given topmost first, the lowest first and if it still pays: what is computed from a stored value by a
-  /// few operations need not be stored beside it.
+  /// Stores values that are given topmost first, the lowest first and if it still pays: a value that few operations compute from a
+  /// stored one need not be stored beside it.
   template <class All, class Pays>
   void store_from_below(const All& topmost_first, Pays&& pays) {
     for (std::size_t n = topmost_first.size(); n-- > 0;)

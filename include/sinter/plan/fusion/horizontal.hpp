@@ -14,8 +14,8 @@ namespace sinter::engine::plan {
 /// Kernels with more elements fill a GPU alone. A saved launch then matters little, and only kernels that are alike share it.
 /// A body of another form may need more registers, which slows down a kernel that waits for memory.
 inline constexpr std::int64_t most_shared_elements = 4 << 20;
-/// Kernels of fewer elements that only make results wait for others, since a GPU would take about as long to begin and end them as
-/// to run them.
+/// Kernels of fewer elements that only make results wait for others. A GPU would take about as long to begin and end them as to run
+/// them.
 inline constexpr std::int64_t most_waiting_elements = 1 << 20;
 /// Limits of a shared launch: bodies, buffers that are parameters, and instructions (each is compiled).
 inline constexpr std::size_t most_shared_bodies = 32, most_shared_buffers = 240, most_shared_instructions = 800;
@@ -210,7 +210,7 @@ inline bool are_fills(const series<kernel>& kernels, const series<std::size_t>& 
   });
 }
 
-/// Moves fills directly before the first other group that touches what they write: until then their memory is free.
+/// Moves fills directly before the first other group that touches their buffers: until then their memory is free.
 inline void delay_fills(const series<kernel>& kernels, series<series<std::size_t>>& groups) {
   series<series<std::size_t>> out;
   sorted_map<int, std::size_t> waiting;  // for each buffer that a delayed group writes, the group
