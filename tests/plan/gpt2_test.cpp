@@ -158,7 +158,7 @@ TEST_CASE("gradients of micro-batches are added to donated sums in place") {
   MESSAGE(with.launches() << " launches, " << without.launches() << " without sums; bytes " << with.moved() << ", "
                           << without.moved());
   CHECK(r.result_bytes - r.replaced_bytes < r.result_bytes / 20);
-  for (const auto& k : r.steps) CHECK_MESSAGE(k.name != "copy", k.space);
+  for (const auto& k : r.steps) CHECK_MESSAGE((k.name != "copy" || k.read == 0), k.space);
   // Each sum is read beside the gradient that is stored without sums.
   CHECK(with.moved() <= without.moved() + 2 * static_cast<std::int64_t>(r.result_bytes));
 }

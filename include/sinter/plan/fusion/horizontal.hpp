@@ -108,9 +108,8 @@ inline void wait_for_company(const series<kernel>& kernels, const series<company
   const auto users = users_of(kernels);
   const auto waits = [&](std::size_t k) {
     return with[k] == company::any &&
-           std::none_of(kernels[k].buffers.begin(), kernels[k].buffers.end(), [&](const auto& b) {
-             return b.written && users[static_cast<std::size_t>(b.id)].size() > 1;
-           });
+           std::none_of(kernels[k].buffers.begin(), kernels[k].buffers.end(),
+                        [&](const auto& b) { return b.written && users[static_cast<std::size_t>(b.id)].size() > 1; });
   };
   series<std::size_t> results;
   for (std::size_t k = 0; k < kernels.size(); ++k)
