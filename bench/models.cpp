@@ -61,7 +61,7 @@ double median_of(const std::function<void()>& f) {
   return times[times.size() / 2];
 }
 
-/// The most memory that this process has had, in MB; of a GPU what its allocator holds.
+/// The most memory that this process has had, in MB; of a GPU what its allocator has held since its peak was reset.
 double peak_megabytes() {
   if (default_device().is_cuda()) return static_cast<double>(memory_stats().peak) * 1e-6;
   std::ifstream status("/proc/self/status");
@@ -84,6 +84,9 @@ double stage_of(const report& r, const std::string& name) {
 void measure(const row& what, const settings& s) {
   const workload w = what.make(s);
   const double first = milliseconds_of(w.call);
+  w.call();
+  if (default_device().is_cuda())
+    reset_peak_memory();  // the first call's arguments may share tensors, which it cannot replace
   const report r = w.told();
   const auto tell = [](const std::string& name, double value) { std::printf("%s %.17g\n", name.c_str(), value); };
   tell("traced", static_cast<double>(r.nodes_traced));
@@ -135,9 +138,9 @@ measured run_child(const std::string& self, std::vector<std::string> arguments, 
 }
 
 void print_heading() {
-  std::printf("%-16s %7s %7s %6s %6s %7s | %7s %8s %8s %8s %7s %8s %7s | %9s %9s %9s %8s\n", "row", "traced", "rewr.",
-              "kern.", "texts", "lowered", "trace", "autodiff", "rewrite", "plan", "emit", "compile", "load", "cold ms",
-              "warm ms", "steady ms", "peak MB");
+  std::printf("%-16s %7s %7s %6s %6s %7s | %7s %8s %8s %8s %7s %8s %7s | %9s %9s %9s %8s %10s\n", "row", "traced",
+              "rewr.", "kern.", "texts", "lowered", "trace", "autodiff", "rewrite", "plan", "emit", "compile", "load",
+              "cold ms", "warm ms", "steady ms", "peak MB", "scratch MB");
 }
 
 /// What is loaded in the warm process was compiled in the cold one.
@@ -146,7 +149,8 @@ void print(const char* name, const measured& cold, const measured& warm) {
               cold("texts"), cold("lowered"));
   std::printf(" %7.1f %8.1f %8.1f %8.1f %7.1f %8.1f %7.1f |", cold("trace"), cold("autodiff"), cold("rewrite"),
               cold("plan"), cold("emit"), cold("compile"), warm("read") + warm("compile") + warm("bind"));
-  std::printf(" %9.1f %9.1f %9.3f %8.0f\n", cold("first"), warm("first"), warm("steady"), warm("peak"));
+  std::printf(" %9.1f %9.1f %9.3f %8.0f %10.0f\n", cold("first"), warm("first"), warm("steady"), warm("peak"),
+              warm("scratch"));
 }
 
 void print_json(const char* name, const measured& cold, const measured& warm) {

@@ -7,7 +7,7 @@
 PROGRAM is the built bench/models. `first` is the milliseconds of a first call without any cache, `steady` the median of those
 after it; `ratio` is sinter's over the best peer's. Peers compute what the rows of bench/models do, with the same extents. JAX
 has GPT-2 and those rows that are functions of arrays. --batch is GPT-2's, Llama's and ResNet-50's, --length GPT-2's and Llama's. On a
-GPU `MB` is the peak of what a peer's allocator holds.
+GPU `MB` is the peak of what an allocator holds, of sinter from the third call on; `scratch` is the part for intermediates.
 
 --kernels ROW prints where a call of the row spends a GPU's time instead, see kernels.py.
 """
@@ -552,13 +552,13 @@ def main():
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
         for kind in kinds:
             peers[kind] = run_jax(ours, args) if kind == "jax" else run_torch(kind, ours, args)
-    print(f"{'row':17}{'sinter first':>13}{'steady ms':>11}{'MB':>8}" +
+    print(f"{'row':17}{'sinter first':>13}{'steady ms':>11}{'MB':>8}{'scratch':>9}" +
           "".join(f"{k + ' first':>15}{'steady':>11}{'MB':>8}" for k in kinds) + f"{'ratio':>8}")
     for name, row in ours.items():
         nothing = {"first": math.nan, "steady": math.nan}
         theirs = [peers[k].get(name, nothing) for k in kinds]
         best = min((t["steady"] for t in theirs if t["steady"] == t["steady"]), default=math.nan)
-        print(f"{name:17}{row['first']:13.1f}{row['steady']:11.3f}{row['warm']['peak']:8.0f}" +
+        print(f"{name:17}{row['first']:13.1f}{row['steady']:11.3f}{row['warm']['peak']:8.0f}{row['warm'].get('scratch', math.nan):9.0f}" +
               "".join(f"{t['first']:15.1f}{t['steady']:11.3f}{t.get('peak', math.nan):8.0f}" for t in theirs) +
               f"{row['steady'] / best:8.2f}")
     if args.json:

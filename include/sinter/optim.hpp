@@ -5,6 +5,7 @@
 #include "optim/chain.hpp"
 #include "optim/lbfgs.hpp"
 #include "optim/leaves.hpp"
+#include "optim/master.hpp"
 #include "optim/muon.hpp"
 #include "optim/optimizers.hpp"
 #include "optim/schedule.hpp"

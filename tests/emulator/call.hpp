@@ -54,12 +54,15 @@ inline int check_launch(const function& f, uint3 grid, uint3 block, unsigned sha
   return success;
 }
 
-inline operation fill_of(unsigned long long to, unsigned value, std::size_t bytes) {
+inline operation fill_of(unsigned long long to, unsigned value, std::size_t bytes, std::size_t rows = 1,
+                         std::size_t pitch = 0) {
   operation o;
   o.what = operation::kind::fill;
   o.to = to;
   o.value = value;
   o.bytes = bytes;
+  o.rows = rows;
+  o.pitch = pitch;
   return o;
 }
 

@@ -279,6 +279,15 @@ int cuMemsetD8Async(unsigned long long to, unsigned char value, std::size_t byte
   c.w.enqueue(*s, fill_of(to, value, bytes));
   return success;
 }
+int cuMemsetD2D8Async(unsigned long long to, std::size_t pitch, unsigned char value, std::size_t bytes,
+                      std::size_t rows, stream* s) {
+  call c;
+  if (c.problem != success) return c.problem;
+  const operation o = fill_of(to, value, bytes, rows, pitch);
+  if (pitch < bytes || !c.w.reachable(to, o.span())) return invalid_value;
+  c.w.enqueue(*s, o);
+  return success;
+}
 
 }  // extern "C"
 #pragma GCC visibility pop

@@ -120,7 +120,7 @@ bool prepare(executable& e, const graph& g, std::vector<operation>& work, bool r
     if (&g != g.root && !n->early.empty()) return false;
     if (&g != g.root && setting("SINTER_EMULATOR_CONDITIONS") == "no products" && o.what == operation::kind::child)
       return false;
-    if (o.what == operation::kind::fill && !all().reachable(o.to, o.bytes)) return false;
+    if (o.what == operation::kind::fill && !all().reachable(o.to, o.span())) return false;
     if (o.what == operation::kind::copy && !(all().reachable(o.to, o.bytes) && all().reachable(o.from, o.bytes)))
       return false;
     if (!n->body) continue;
@@ -263,7 +263,8 @@ int cuGraphAddKernelNode_v2(graph::node** out, graph* g, graph::node* const* bef
 }
 int cuGraphAddMemsetNode(graph::node** out, graph* g, graph::node* const* before, std::size_t count,
                          const memset_node* p, context*) {
-  return add_node(out, g, before, count, fill_of(p->to, p->value, p->width * p->element));
+  if (p->height > 1 && p->pitch < p->width * p->element) return invalid_value;
+  return add_node(out, g, before, count, fill_of(p->to, p->value, p->width * p->element, p->height, p->pitch));
 }
 int cuGraphAddMemcpyNode(graph::node** out, graph* g, graph::node* const* before, std::size_t count, const copy_node* p,
                          context*) {
@@ -311,8 +312,9 @@ int cuGraphExecKernelNodeSetParams_v2(executable* e, graph::node* n, const kerne
 int cuGraphExecMemsetNodeSetParams(executable* e, graph::node* n, const memset_node* p, context*) {
   call c;
   operation* const o = node_of(e, n);
-  if (o == nullptr || o->what != operation::kind::fill || o->bytes != p->width * p->element) return invalid_value;
-  return *o = fill_of(p->to, p->value, p->width * p->element), success;
+  if (o == nullptr || o->what != operation::kind::fill || o->bytes != p->width * p->element || o->rows != p->height)
+    return invalid_value;
+  return *o = fill_of(p->to, p->value, p->width * p->element, p->height, p->pitch), success;
 }
 int cuGraphExecMemcpyNodeSetParams(executable* e, graph::node* n, const copy_node* p, context*) {
   call c;

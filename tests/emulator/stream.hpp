@@ -51,7 +51,8 @@ struct operation {
   // fill, copy
   std::uintptr_t to = 0, from = 0;
   unsigned value = 0;
-  std::size_t bytes = 0;
+  std::size_t bytes = 0, rows = 1, pitch = 0;  ///< rows of a fill
+  std::size_t span() const { return rows == 0 ? 0 : (rows - 1) * pitch + bytes; }
   // wait
   struct stream* other = nullptr;
   std::uint64_t until = 0;
@@ -168,8 +169,9 @@ struct world {
       case operation::kind::call:
         return o.call();
       case operation::kind::fill:
-        if (!reachable(o.to, o.bytes)) return report(700, "a fill outside of device memory");
-        std::memset(reinterpret_cast<void*>(o.to), static_cast<int>(o.value), o.bytes);
+        if (!reachable(o.to, o.span())) return report(700, "a fill outside of device memory");
+        for (std::size_t r = 0; r < o.rows; ++r)
+          std::memset(reinterpret_cast<void*>(o.to + r * o.pitch), static_cast<int>(o.value), o.bytes);
         return;
       case operation::kind::copy:
         if (!reachable(o.to, o.bytes) || !reachable(o.from, o.bytes))

@@ -165,3 +165,98 @@ TEST_CASE("... nor by parts, by adding, or by nothing at all") {
   CHECK(!may(adding, static_cast<int>(other.id()), static_cast<int>(s.id())));
   CHECK(!may({}, 0, 1));
 }
+
+namespace {
+
+/// Whether intermediate `to` takes over the memory of `from`, in kernels planned for a GPU, or for the CPU.
+bool takes_over(const std::vector<value>& outputs, const value& from, const value& to, bool gpu) {
+  graph& g = outputs[0].owner();
+  g.outputs.clear();
+  for (const auto& v : outputs) g.outputs.push_back(v.id());
+  memory_map m;
+  m.strides.resize(g.size());
+  const fused f = fuse(g, m, gpu ? gpu_target() : target{});
+  sinter::sorted_set<int> elsewhere;
+  for (auto id : g.inputs) elsewhere.insert(static_cast<int>(id));
+  for (auto id : g.outputs) elsewhere.insert(static_cast<int>(id));
+  const auto lives = lifetimes(g, f.kernels, f.strides, elsewhere, {});
+  const auto over = taken_over(g, lives, replacements(f.kernels, {}));
+  const auto place_of = [&](const value& v) {
+    std::size_t n = 0;
+    while (n < lives.size() && lives[n].buffer != static_cast<int>(v.id())) ++n;
+    REQUIRE(n < lives.size());
+    return n;
+  };
+  const placed_lives placed = place_in_turn(lives, over);
+  const bool takes = over[place_of(to)] == static_cast<int>(place_of(from));
+  if (takes) CHECK(placed.offset[place_of(to)] == placed.offset[place_of(from)]);
+  return takes;
+}
+
+value times(const value& x, std::int64_t columns) {
+  return dot(x, input(x.owner(), {x.extents()[1], columns}, x.get().type), 0, 1);
+}
+
+}  // namespace
+
+TEST_CASE("an intermediate takes over what its kernel is the last to read, in the last of its passes, too") {
+  for (const bool gpu : {false, true}) {
+    INFO("gpu " << gpu);
+    graph g;
+    const value x = input(g, {300, 40}), p = times(x, 3000), soft = softmax(p);
+    CHECK(takes_over({times(soft, 5)}, p, soft, gpu));
+  }
+}
+
+TEST_CASE("... but not what is read later, at other elements, of another size, or for elements' rows") {
+  for (const bool gpu : {false, true}) {
+    INFO("gpu " << gpu);
+    graph g;
+    const value x = input(g, {300, 40}), p = times(x, 3000), soft = softmax(p);
+    CHECK(!takes_over({times(soft, 5), times(p, 7)}, p, soft, gpu));
+    graph h;
+    const value a = times(input(h, {400, 40}), 400), turned = softmax(permute(a, {1, 0}));
+    CHECK(!takes_over({times(turned, 5)}, a, turned, gpu));
+    graph k;
+    const value b = times(input(k, {300, 40}), 3000), wide = cast(softmax(b), dtype::f64);
+    CHECK(!takes_over({times(wide, 5)}, b, wide, gpu));
+    graph l;
+    const value column = times(input(l, {300, 40}), 1), row = reshape(column, {300}),
+                d = times(input(l, {300, 8}), 3000);
+    const value scores = softmax(d * expand(row, {1}, d.extents())), t = sum(scores * scores, {1});
+    CHECK(!takes_over({times(scores, 5), dot(expand(t, {1}, {300, 3}), input(l, {3, 2}), 0, 1)}, column, t, gpu));
+  }
+}
+
+TEST_CASE("lives in turn are one block, and overlap with no other") {
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    std::mt19937 bits(seed);
+    sinter::series<lifetime> lives;
+    sinter::series<int> from;
+    for (int b = 0, n = 1 + static_cast<int>(bits() % 30); b < n; ++b) {
+      const std::size_t first = bits() % 12;
+      lives.push_back({b, first, first + bits() % 5, static_cast<std::int64_t>(bits() % 1000)});
+      from.push_back(-1);
+      if (b == 0 || bits() % 2) continue;
+      const auto other = static_cast<std::size_t>(bits() % static_cast<unsigned>(b));
+      if (std::count(from.begin(), from.end(), static_cast<int>(other))) continue;
+      lives.back().first = lives[other].last;
+      lives.back().last = std::max(lives.back().last, lives.back().first + 1);
+      lives.back().bytes = lives[other].bytes;
+      from.back() = static_cast<int>(other);
+    }
+    const placed_lives placed = place_in_turn(lives, from);
+    for (std::size_t i = 0; i < lives.size(); ++i) {
+      CHECK(placed.offset[i] % 64 == 0);
+      CHECK(placed.offset[i] + lives[i].bytes <= placed.bytes);
+      if (from[i] >= 0) CHECK(placed.offset[i] == placed.offset[static_cast<std::size_t>(from[i])]);
+      for (std::size_t j = 0; j < i; ++j) {
+        const bool in_turn = from[i] == static_cast<int>(j) || from[j] == static_cast<int>(i);
+        const bool together = lives[i].first <= lives[j].last && lives[j].first <= lives[i].last;
+        const bool disjoint = placed.offset[i] + lives[i].bytes <= placed.offset[j] ||
+                              placed.offset[j] + lives[j].bytes <= placed.offset[i];
+        CHECK((in_turn || !together || disjoint));
+      }
+    }
+  }
+}

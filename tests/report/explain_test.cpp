@@ -321,3 +321,29 @@ TEST_CASE("explain says which line keeps an extent from being open") {
   CHECK(told.specialisations[0].sizes[0].where.line > made - 12);
   CHECK(told.specialisations[0].sizes[0].where.line <= made);
 }
+
+TEST_CASE("explain names the buffers in memory when a call needs most") {
+  const int line = __LINE__ + 2;
+  const auto f = compile([](tensor<float, 2> x, std::vector<tensor<float, 2>> w) {
+    auto h = evaluate(matmul(x, w[0])), g = evaluate(softmax(matmul(h, w[1])));
+    return std::pair(matmul(g, w[2]), matmul(h, w[3]));
+  });
+  const auto draw = [](int seed, int rows, int columns) { return normal<float>(make_key(seed), rows, columns); };
+  const std::vector<tensor<float, 2>> w{draw(2, 40, 300), draw(3, 300, 500), draw(4, 500, 7), draw(5, 300, 7)};
+  const explanation e = explain(f)(draw(1, 200, 40), w);
+  const report& r = e.specialisations.at(0).what;
+  std::int64_t intermediates = 0, arguments = 0, results = 0;
+  for (const buffer_report& b : r.peak.buffers)
+    (b.what == "argument" ? arguments : b.what == "result" ? results : intermediates) += b.bytes;
+  CHECK(arguments == static_cast<std::int64_t>(r.argument_bytes));
+  CHECK(results + static_cast<std::int64_t>(r.replaced_bytes) == static_cast<std::int64_t>(r.result_bytes));
+  // h, and the product that becomes its softmax in place.
+  CHECK(intermediates == (200 * 300 + 200 * 500) * 4);
+  REQUIRE(r.peak.buffers.size() >= 3);
+  CHECK(r.peak.step < r.steps.size());
+  const std::string text = e.text();
+  CHECK(contains(text, "in memory at most, "));
+  CHECK(contains(text, "234.4 KiB: intermediate %"));
+  CHECK(contains(text, "f32(200, 300) dot at " + std::string(__FILE__) + ":" + std::to_string(line)));
+  CHECK(contains(text, "argument %"));
+}

@@ -675,6 +675,7 @@ TEST_CASE("a device that there is not is named with the line that asks for it") 
   said("to", error_of([&] { to(layer{sample<float, 2>({3, 4}), sample<float, 1>({4})}, none); }));
   said("synchronize", error_of([&] { synchronize(none); }));
   said("memory_stats", error_of([&] { memory_stats(none); }));
+  said("reset_peak_memory", error_of([&] { reset_peak_memory(none); }));
   said("trim_memory", error_of([&] { trim_memory(none); }));
   said("set_default_device", error_of([&] { set_default_device(none); }));
   said("device_scope", error_of([&] { const device_scope scope(none); }));
@@ -842,5 +843,8 @@ TEST_CASE("memory and waiting") {
     CHECK(memory_stats(gpu()).allocated >= before + 4096);
   }
   CHECK(memory_stats(gpu()).allocated == before);
+  CHECK(memory_stats(gpu()).peak >= before + 4096);
+  reset_peak_memory(gpu());
+  CHECK(memory_stats(gpu()).peak == before);
   trim_memory(gpu());
 }

@@ -84,6 +84,8 @@ SINTER_API int cuda_device_count(std::string& problem);
 
 /// Zeros for the host.
 SINTER_API memory_statistics memory_stats(device where);
+/// memory_statistics::peak counts from now on.
+SINTER_API void reset_peak_memory(device where);
 /// Returns free blocks to the device's driver, or to the host's system.
 SINTER_API void trim_memory(device where);
 

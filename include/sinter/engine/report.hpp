@@ -42,6 +42,24 @@ struct apart_report {
   std::string why;
 };
 
+/// A buffer, or several that are alike.
+struct buffer_report {
+  std::string what;   ///< "argument", "result", "intermediate"
+  std::string name;   ///< "%12", the node of the planned graph whose value it holds; of several the first
+  std::string op;     ///< the node's: "dot"
+  std::string type;   ///< its dtype
+  std::string shape;  ///< "(8, 1024, 768)"
+  location where;     ///< the user's line, if known
+  std::size_t count = 1;
+  std::int64_t bytes = 0;  ///< of all of them, with the padding between rows
+};
+
+/// The buffers in memory when a call needs most.
+struct memory_report {
+  std::size_t step = 0;           ///< the kernel that runs then: an index into report::steps
+  series<buffer_report> buffers;  ///< the largest first; results that take an argument's memory are left out
+};
+
 /// A stage of compilation.
 struct stage_report {
   std::string name;    ///< "trace", "autodiff", then "rewrite", "plan", "emit" or "read", "compile" (or load), "bind"
@@ -73,12 +91,13 @@ struct report {
   std::size_t argument_bytes = 0;  ///< including captured tensors
   std::size_t result_bytes = 0;
   std::size_t replaced_bytes = 0;  ///< of results that take an argument's memory when all are donated
-  double milliseconds = 0;         ///< trace to loaded
-  std::string backend;             ///< the backend in use: "reference" if no compiler works
-  std::string problem;             ///< why the interpreter answers although kernels were requested
-  std::string graph;               ///< the rewritten graph
-  series<std::string> sources;     ///< texts of kernels, equal ones once; a step has the index of its text
-  series<kernel_report> steps;     ///< one for each kernel, in the order of execution
+  memory_report peak;  ///< by buffer, when all arguments are donated; of a segment or a loop only the outermost graph
+  double milliseconds = 0;      ///< trace to loaded
+  std::string backend;          ///< the backend in use: "reference" if no compiler works
+  std::string problem;          ///< why the interpreter answers although kernels were requested
+  std::string graph;            ///< the rewritten graph
+  series<std::string> sources;  ///< texts of kernels, equal ones once; a step has the index of its text
+  series<kernel_report> steps;  ///< one for each kernel, in the order of execution
   /// Only in explain(): every pair of kernels of one graph that access an array in common; merging other pairs would save no
   /// bytes.
   series<apart_report> apart;

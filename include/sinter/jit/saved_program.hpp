@@ -144,6 +144,11 @@ void walk_report(Bytes& a, report& r, known_places& places) {
       places.walk(a, o.where);
     });
   });
+  a(r.peak.step);
+  walk_list(a, r.peak.buffers, [&](buffer_report& b) {
+    a(b.what), a(b.name), a(b.op), a(b.type), a(b.shape), a(b.count), a(b.bytes);
+    places.walk(a, b.where);
+  });
 }
 
 template <class Bytes>
@@ -190,6 +195,7 @@ void walk_steps(Bytes& a, run::cuda::sequence& s) {
     a(label), a(one.what), a(one.number), a(one.text), a(one.name), a(one.tabled), a(one.table_at), a(one.blocks),
         a(one.threads);
     a(one.shared), a(one.awaits), a(one.scratch), a(one.scratch_bytes), a(one.bytes), a(one.value);
+    a(one.from), a(one.pitch), a(one.rows);
     walk_product(a, one.product);
     walk_list(a, one.operands, [&](run::cuda::operand& x) { a(x.index), a(x.bytes), a(x.written), a(x.touched); });
     walk_list(a, one.numbers);

@@ -55,9 +55,7 @@ class accumulate {
   template <class P, detail::gradients_of<P> G, class S>
   std::pair<P, accumulated<P, S>> update(const P& p, const G& g, const accumulated<P, S>& s,
                                          location at = location::current()) const {
-    const double part = 1 / static_cast<double>(n_);
-    const auto more = [&](const auto& a, const auto& by) { return a + part * by; };
-    const P sum = detail::map_floats("optim::accumulate", at, more, s.sum, g);
+    const P sum = add(s.sum, g, at);
     const auto count = detail::after(s.count, at);
     const tensor<bool, 0> full = sinter::detail::settle(ge(count, n_, at), at);
     auto [q, left, inner] = cond(
@@ -72,6 +70,22 @@ class accumulate {
         p, sum, s.inner);
     const tensor<std::int64_t, 0> none = sinter::detail::settle(where(full, 0, count, at), at);
     return {std::move(q), {none, std::move(left), std::move(inner)}};
+  }
+
+  /// sum + g / n: a batch of a loop that counts by itself. It reads neither parameters' moments nor a count, and a compiled
+  /// function that donates the sums writes them in place.
+  template <class P, detail::gradients_of<P> G>
+  P add(const P& sum, const G& g, location at = location::current()) const {
+    const double part = 1 / static_cast<double>(n_);
+    const auto more = [&](const auto& a, const auto& by) { return a + part * by; };
+    return detail::map_floats("optim::accumulate", at, more, sum, g);
+  }
+  /// The n-th batch of such a loop: the step by s.sum + g / n, and a state whose sums are 0.
+  template <class P, detail::gradients_of<P> G, class S>
+  std::pair<P, accumulated<P, S>> finish(const P& p, const G& g, const accumulated<P, S>& s,
+                                         location at = location::current()) const {
+    auto [moved, inner] = of_.update(p, add(s.sum, g, at), s.inner, at);
+    return {std::move(moved), {detail::first_step(p, at), tree_zeros_like(s.sum, at), std::move(inner)}};
   }
 
  private:

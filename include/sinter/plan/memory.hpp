@@ -112,6 +112,20 @@ class replacements {
     return read ? time(read->kernels.back()) + 1 : 0;
   }
 
+  /// The buffers of an intermediate's kernel that no kernel reads afterwards, and that hold each element until the kernel writes
+  /// the same element: by the last of its passes, over all its axes. Empty if other kernels store parts of the intermediate.
+  SINTER_COLD series<int> read_for_last_time(int intermediate) const {
+    series<int> out;
+    const use* const made = known_use(intermediate);
+    if (!made) return out;
+    const kernel& k = kernels_[made->kernels[0]];
+    const store* const to = last_store_of(k, intermediate);
+    if (!to || is_stored_again(made->kernels, intermediate)) return out;
+    for (const auto& b : k.buffers)
+      if (is_last_to_read(made->kernels[0], b, *to) && !known_use(b.id)->loads.empty()) out.push_back(b.id);
+    return out;
+  }
+
   /// Operands that a result's kernel is the last to read, each element just before it writes the same element.
   SINTER_COLD series<int> read_in_place(int output) const {
     series<int> out;
@@ -121,14 +135,8 @@ class replacements {
     if (std::any_of(kernels_[k].body.begin(), kernels_[k].body.end(), [](const auto& i) { return i.squares; }))
       return out;
     const store& to = *store_of(kernels_[k], output);
-    for (const auto& b : kernels_[k].buffers) {
-      const use& u = *known_use(b.id);
-      const std::size_t n = u.kernels.size();
-      const bool last = u.kernels.back() == k && (n == 1 || time(u.kernels[n - 2]) < time(k));
-      if (!b.written && last && !u.in_product &&
-          std::all_of(u.loads.begin(), u.loads.end(), [&](const auto* at) { return at->at == to.at.at; }))
-        out.push_back(b.id);
-    }
+    for (const auto& b : kernels_[k].buffers)
+      if (is_last_to_read(k, b, to)) out.push_back(b.id);
     return out;
   }
 
@@ -155,6 +163,37 @@ class replacements {
     return id < place_.size() && place_[id] != 0 ? &uses_[place_[id] - 1] : nullptr;
   }
 
+  /// Whether kernel k is the last one to touch a buffer, which it only reads, and only at the place to which `to` stores.
+  bool is_last_to_read(std::size_t k, const buffer_use& b, const store& to) const {
+    const use& u = *known_use(b.id);
+    const std::size_t n = u.kernels.size();
+    const bool last = u.kernels.back() == k && (n == 1 || time(u.kernels[n - 2]) < time(k));
+    return !b.written && last && !u.in_product &&
+           std::all_of(u.loads.begin(), u.loads.end(), [&](const auto* at) { return at->at == to.at.at; });
+  }
+
+  /// The only store to a buffer, if it stores an element at each position of the axes, and no pass reads after it; or null. Not
+  /// where emitters may read again the elements whose squares they have summed.
+  static const store* last_store_of(const kernel& k, int buffer) {
+    if (k.stands_alone()) return nullptr;
+    const store* to = nullptr;
+    for (const auto& s : k.stores)
+      if (k.buffers[static_cast<std::size_t>(s.at.buffer)].id == buffer) {
+        if (to || s.accumulate || s.at.at.index >= 0) return nullptr;
+        to = &s;
+      }
+    if (!to) return nullptr;
+    const auto of = [&](int id) -> const instruction& { return k.body[static_cast<std::size_t>(id)]; };
+    for (std::size_t a = 0; a < k.axes.size(); ++a)
+      if (to->at.at.stride[a].is(0) && !k.axes[a].extent.is(1)) return nullptr;
+    const int pass = of(to->value).stage;
+    for (const auto& i : k.body)
+      if (i.squares || (is_reduction(i) && of(i.args[0]).stage > pass)) return nullptr;
+    for (const auto& s : k.stores)
+      if (of(s.value).stage > pass) return nullptr;
+    return of(to->value).after_rows ? nullptr : to;
+  }
+
   /// The only store to a buffer in a kernel of one stage, if it does not accumulate; or null.
   static const store* store_of(const kernel& k, int output) {
     if (k.stages > 1) return nullptr;
@@ -165,6 +204,18 @@ class replacements {
         to = &s;
       }
     return to;
+  }
+
+  /// Whether kernels after the first one store a buffer's elements anew.
+  bool is_stored_again(const series<std::size_t>& all, int buffer) const {
+    for (std::size_t n = 1; n < all.size(); ++n) {
+      const kernel& k = kernels_[all[n]];
+      for (const auto& b : k.buffers)
+        if (k.is_opaque() && b.id == buffer && b.written) return true;
+      for (const auto& s : k.stores)
+        if (!s.accumulate && k.buffers[static_cast<std::size_t>(s.at.buffer)].id == buffer) return true;
+    }
+    return false;
   }
 
   /// Whether kernels after the first one combine with its stored values, and none stores anew.
@@ -188,5 +239,53 @@ class replacements {
   series<use> uses_;             ///< of the buffers that kernels touch
   series<std::uint32_t> place_;  ///< per node, the index of its use plus one; 0 for none
 };
+
+/// For each of `lives`, the index of the one whose memory it takes over element by element; -1: none. Lives are ascending by
+/// buffer, and count steps as `known` does.
+SINTER_API series<int> taken_over(const ir::graph& g, const series<lifetime>& lives, const replacements& known) {
+  series<int> from(lives.size(), -1);
+  series<char> taken(lives.size(), 0);
+  for (std::size_t n = 0; n < lives.size(); ++n) {
+    const lifetime& life = lives[n];
+    for (const int id : known.read_for_last_time(life.buffer)) {
+      const auto* const at =
+          std::lower_bound(lives.begin(), lives.end(), id, [](const lifetime& x, int b) { return x.buffer < b; });
+      const auto index = static_cast<std::size_t>(at - lives.begin());
+      if (at == lives.end() || at->buffer != id || taken[index] || at->last != life.first || at->bytes != life.bytes ||
+          size_of(g[static_cast<node_id>(id)].type) != size_of(g[static_cast<node_id>(life.buffer)].type))
+        continue;
+      taken[index] = 1;
+      from[n] = static_cast<int>(index);
+      break;
+    }
+  }
+  return from;
+}
+
+/// Offsets of lives in one block of scratch memory, and its size.
+struct placed_lives {
+  series<std::int64_t> offset;
+  std::int64_t bytes = 0;
+};
+
+/// As place(); lives that take over each other's memory, as taken_over() tells, are one block.
+SINTER_API placed_lives place_in_turn(const series<lifetime>& lives, const series<int>& from) {
+  series<std::size_t> owner;  // whose memory each has in the end
+  series<lifetime> blocks = lives;
+  for (std::size_t n = 0; n < lives.size(); ++n) {
+    std::size_t at = n;
+    while (from[at] >= 0) at = static_cast<std::size_t>(from[at]);
+    owner.push_back(at);
+    blocks[at].last = std::max(blocks[at].last, lives[n].last);
+  }
+  series<lifetime> own;
+  for (std::size_t n = 0; n < lives.size(); ++n)
+    if (owner[n] == n) own.push_back(blocks[n]);
+  const arena all = place(std::move(own));
+  placed_lives out;
+  out.bytes = all.bytes;
+  for (const std::size_t n : owner) out.offset.push_back(all.offset.at(lives[n].buffer));
+  return out;
+}
 
 }  // namespace sinter::engine::plan

@@ -18,6 +18,10 @@ SINTER_API void join(report& sum, const report& did) {
   sum.lowered += did.lowered;
   sum.tried += did.tried;
   sum.compiled += did.compiled;
+  if (sum.peak.buffers.empty() || did.scratch_bytes > sum.scratch_bytes) {
+    sum.peak = did.peak;
+    sum.peak.step += kernels;
+  }
   sum.scratch_bytes = std::max(sum.scratch_bytes, did.scratch_bytes);
   sum.argument_bytes += did.argument_bytes;
   sum.result_bytes += did.result_bytes;

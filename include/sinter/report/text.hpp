@@ -128,6 +128,30 @@ inline std::string memory_of(const report& r) {
          told(r.scratch_bytes) + " of scratch";
 }
 
+/// The lines of the buffers in memory when a call needs most: those of a hundredth of all bytes or more, at most 24.
+SINTER_API std::string text_of_peak(const report& r) {
+  std::int64_t total = 0, told = 0;
+  for (const buffer_report& b : r.peak.buffers) total += b.bytes;
+  if (total == 0) return "";
+  std::string out = "  in memory at most, " + bytes(total);
+  if (r.peak.step < r.steps.size())
+    out += ", during kernel " + std::to_string(r.peak.step) + " (" + r.steps[r.peak.step].name + ")";
+  out += ":\n";
+  std::size_t lines = 0;
+  for (const buffer_report& b : r.peak.buffers) {
+    if (lines == 24 || 100 * b.bytes < total) break;
+    ++lines;
+    told += b.bytes;
+    const std::string at = place(b.where);
+    out += "    " + bytes(b.bytes) + ": " + (b.count > 1 ? std::to_string(b.count) + " x " : "") + b.what + " " +
+           b.name + " " + b.type + b.shape + (b.what == "argument" ? "" : " " + b.op) +
+           (at.empty() ? "" : " at " + at) + "\n";
+  }
+  if (lines < r.peak.buffers.size())
+    out += "    " + bytes(total - told) + ": " + std::to_string(r.peak.buffers.size() - lines) + " smaller kinds\n";
+  return out;
+}
+
 /// The lines of one specialisation, indented by two more than its heading.
 SINTER_API std::string text(const report& r) {
   std::string out = "  " + std::to_string(r.nodes_traced) + " nodes traced, " + std::to_string(r.nodes_rewritten) +
@@ -140,7 +164,7 @@ SINTER_API std::string text(const report& r) {
            ")";
   out += "\n";
   if (!r.problem.empty()) out += "  no kernels: " + r.problem + "\n";
-  out += text_of_kernels(r);
+  out += text_of_peak(r) + text_of_kernels(r);
   for (const auto& a : r.apart)
     out +=
         "  kernels " + std::to_string(a.first) + " and " + std::to_string(a.second) + " are not one: " + a.why + "\n";

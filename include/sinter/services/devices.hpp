@@ -50,6 +50,10 @@ SINTER_API memory_statistics memory_stats(device where) {
   return where.is_cuda() ? run::cuda::memory_of(where.index) : memory_statistics{};
 }
 
+SINTER_API void reset_peak_memory(device where) {
+  if (where.is_cuda()) run::cuda::reset_peak(where.index);
+}
+
 SINTER_API void trim_memory(device where) {
   if (!where.is_cuda()) return run::trim();
   run::cuda::trim(where.index);

@@ -323,3 +323,25 @@ TEST_CASE("open extents are numbers of the table") {
   const auto wide = planned(g, {100, 5 << 20});
   CHECK(horizontal({wide.begin(), wide.end()}, 4096).size() == 1);
 }
+
+TEST_CASE("a fill runs directly before the kernel that first adds to it") {
+  graph g;
+  const value index = input(g, {64}, dtype::i64), x = input(g, {64, 32}), w = input(g, {32, 32});
+  value h = x;
+  for (int i = 0; i < 4; ++i) h = dot(exp(h), w, 0, 1);
+  const value zero(g, g.constant(dtype::f32, 0.0, {500000, 32}));
+  const value at = expand(index, {1}, {64, 32});
+  g.outputs = {scatter_add(zero, at, h, 0).id(), sum(h, {0}).id()};
+  const auto kernels = planned(g);
+  const auto groups = horizontal({kernels.begin(), kernels.end()}, large);
+  std::size_t fill = groups.size(), adds = groups.size();
+  for (std::size_t n = 0; n < groups.size(); ++n)
+    for (const auto k : groups[n]) {
+      bool reads = false;
+      for (const auto& b : kernels[k].buffers) reads = reads || !b.written;
+      if (!reads) fill = n;
+      if (kernels[k].stores[0].accumulate) adds = n;
+    }
+  REQUIRE(adds < groups.size());
+  CHECK(fill + 1 == adds);
+}

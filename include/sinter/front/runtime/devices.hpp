@@ -55,6 +55,12 @@ inline memory_statistics memory_stats(device where = default_device(), location 
   return engine::memory_stats(where);
 }
 
+/// From now on memory_stats(where).peak is the peak since this call; nothing for the host.
+inline void reset_peak_memory(device where = default_device(), location at = location::current()) {
+  engine::check_device(where, "reset_peak_memory", at);
+  engine::reset_peak_memory(where);
+}
+
 /// Returns the allocator's free blocks to the GPU's driver, and pinned memory without a tensor to the host's system.
 inline void trim_memory(device where = default_device(), location at = location::current()) {
   engine::check_device(where, "trim_memory", at);

@@ -11,6 +11,7 @@
 #include "../../plan/fusion/fuse.hpp"
 #include "../../plan/memory.hpp"
 #include "../../report/kernels.hpp"
+#include "../../report/memory.hpp"
 #include "../../report/page.hpp"
 #include "../../run/build/build.hpp"
 #include "../../run/build/shared_text.hpp"
@@ -303,22 +304,19 @@ struct binding {
   series<series<ir::dim>> strides;  ///< per node of what kernels write; empty: row-major
   series<std::int64_t> intermediates;  ///< offsets in the scratch block
   series<plan::lifetime> lives;        ///< of the intermediates
+  series<int> from;                    ///< for each, the index of the one whose memory it takes over, or -1
   std::int64_t scratch_bytes = 0;
 };
 
-/// If steps may overlap, intermediates do not share memory unless they need more than `most_apart` bytes.
-inline plan::arena place_apart(series<plan::lifetime> lives, std::size_t steps, std::int64_t most_apart) {
+/// Whether intermediates are few enough that each has its own memory, so that steps may overlap.
+inline bool lie_apart(const series<plan::lifetime>& lives, std::int64_t most_apart) {
   std::int64_t total = 0;
   for (const auto& life : lives) total += life.bytes;
-  for (auto& life : lives)
-    if (total <= most_apart) {
-      life.first = 0;
-      life.last = steps;
-    }
-  return plan::place(std::move(lives));
+  return total <= most_apart;
 }
 
 /// Numbers the buffers and places the intermediates. Kernel k runs at step when[k], ascending; kernels of one step run at once.
+/// Intermediates that need at most `most_apart` bytes do not share memory.
 inline binding bind_operands(const series<result_spec>& results, const ir::graph& g,
                              const series<plan::kernel>& kernels, const series<series<ir::dim>>& strides,
                              std::span<const std::size_t> when, std::span<const std::int64_t> sizes,
@@ -339,14 +337,27 @@ inline binding bind_operands(const series<result_spec>& results, const ir::graph
     life.first = when[life.first];
     life.last = when[life.last];
   }
-  const plan::arena arena = place_apart(lives, when.size(), most_apart);
-  for (const auto& life : lives) {
-    number(static_cast<std::size_t>(life.buffer));
-    b.intermediates.push_back(arena.offset.at(life.buffer));
+  for (const auto& life : lives) number(static_cast<std::size_t>(life.buffer));
+  series<plan::lifetime> held = lives;
+  if (lie_apart(lives, most_apart)) {
+    b.from.assign(lives.size(), -1);
+    for (auto& life : held) life.first = 0, life.last = when.size();
+  } else {
+    b.from = plan::taken_over(g, lives, plan::replacements(kernels, when));
   }
-  b.scratch_bytes = arena.bytes;
+  plan::placed_lives placed = plan::place_in_turn(held, b.from);
+  b.intermediates = std::move(placed.offset);
+  b.scratch_bytes = placed.bytes;
   b.lives = std::move(lives);
   return b;
+}
+
+/// Reports the buffers in memory when the program needs most, for the sizes of the traced call; after find_replaceable().
+inline void report_peak(code& c, const ir::graph& g, const binding& where) {
+  series<ir::node_id> own;
+  for (const result_spec& r : c.results)
+    if (r.best >= c.donors.size()) own.push_back(r.node);
+  c.about.peak = reporting::memory_at_most(g, where.lives, where.from, own, hints_of(c.layout));
 }
 
 /// Draws the planned graph and its memory on the page, if there is one, and fills build_capture, if requested.

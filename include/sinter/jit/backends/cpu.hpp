@@ -182,11 +182,11 @@ inline void generate_cpu(code& c, const ir::graph& g, std::span<const argument> 
   c.stage("compile");
   for (std::size_t k = 0; c.inside && k < p.fused.kernels.size(); ++k)
     if (p.shared.begins_step(k)) c.inside->kernel.push_back(p.shared.step[k]);
-  if (c.inside || c.page)
-    picture_plan(
-        c, p.graph, p.fused.kernels, p.shared.step,
-        bind_operands(p.results, p.graph, p.fused.kernels, p.fused.strides, p.shared.step, hints_of(c.layout)));
+  const binding where =
+      bind_operands(p.results, p.graph, p.fused.kernels, p.fused.strides, p.shared.step, hints_of(c.layout));
+  if (c.inside || c.page) picture_plan(c, p.graph, p.fused.kernels, p.shared.step, where);
   find_replaceable(c, p.graph, p.fused.kernels, p.shared.step, arguments);
+  report_peak(c, p.graph, where);
   struct assembly {
     cpu_plan plan;
     series<run::built> modules;

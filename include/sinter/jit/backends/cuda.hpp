@@ -205,7 +205,7 @@ inline void fill_gaps(cuda_plan& p, int device, const options& how) {
   for (cuda_group& group : p.groups)
     if (is_fixed(group) && cleared.count(buffer_of(group, group.call->out)) == 0)
       take(group, gaps.with_columns(p.kernels[group.first], *group.call));
-  for (const int id : cleared) first_user(p, id).cleared.push_back(id);
+  for (const int id : cleared) first_user(p, id).cleared.push_back(gaps.of(id));
 }
 
 /// Chooses the products for the matrix library, and the kernels that share code.
@@ -469,9 +469,10 @@ inline void generate_cuda(code& c, const ir::graph& g, std::span<const argument>
   // A recorded call runs independent steps at the same time.
   const bool apart = how.mode == mode::reduce_overhead && !calls_back(p.graph);
   const auto hints = hints_of(c.layout);
-  if (c.inside || c.page)
-    picture_plan(c, p.graph, p.kernels, p.when, bind_operands(p.results, p.graph, p.kernels, p.strides, p.when, hints));
+  const binding where = bind_operands(p.results, p.graph, p.kernels, p.strides, p.when, hints);
+  if (c.inside || c.page) picture_plan(c, p.graph, p.kernels, p.when, where);
   find_replaceable(c, p.graph, p.kernels, p.when, arguments);
+  report_peak(c, p.graph, where);
   p.results = c.results;
   const auto made = std::shared_ptr<compiled_cuda>(new compiled_cuda{std::move(p),
                                                                      c.donors,

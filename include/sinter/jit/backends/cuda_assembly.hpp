@@ -9,6 +9,7 @@
 
 #include "../../base/series.hpp"
 #include "../../emit/cuda/kernel.hpp"
+#include "../../plan/fusion/gaps.hpp"
 #include "../../plan/kernel/sized.hpp"
 #include "../../plan/lowering/library_product.hpp"
 #include "../../plan/schedule/fit.hpp"
@@ -83,7 +84,7 @@ inline plan::size_fit fit_for(std::span<const plan::kernel> kernels, std::span<c
 struct cuda_group {
   std::size_t first = 0, count = 0;
   std::optional<plan::blas_call> call;  ///< for the sizes of the traced call
-  series<int> cleared;                  ///< padded arrays that are set to 0 before it runs, so that their gaps are 0
+  series<plan::row_gaps> cleared;       ///< gaps of padded arrays that are set to 0 before it runs
   emit::cuda_source source;
   int text = -1;             ///< the index of its first text among all compiled texts
   plan::size_fit fit;        ///< of the source; with symbols, sizes may later need another one
@@ -140,11 +141,19 @@ class cuda_assembly {
                 std::span<const std::int64_t> sizes)
       : out_(out), kernels_(kernels), where_(where), apart_(apart), sizes_(sizes) {}
 
-  /// Sets arrays to 0 whose gaps a later product sums over.
+  /// Sets the gaps to 0 over which a later product sums.
   void add_clearing(const cuda_group& g) {
-    for (const auto& k : g.of(kernels_))
-      for (const auto& b : k.buffers)
-        if (std::find(g.cleared.begin(), g.cleared.end(), b.id) != g.cleared.end()) clear(b);
+    for (const auto& gaps : g.cleared) {
+      run::cuda::step s;
+      s.what = run::cuda::action::fill;
+      s.label = run::cuda::label("gaps between rows");
+      s.operands.push_back({where_.operand.at(static_cast<std::size_t>(gaps.buffer)), 0, true});
+      s.from = gaps.from;
+      s.bytes = gaps.bytes;
+      s.pitch = gaps.pitch;
+      s.rows = gaps.rows;
+      out_.steps.push_back(std::move(s));
+    }
   }
 
   void add_product(const cuda_group& g, const plan::blas_call& call, const options& how) {
@@ -209,16 +218,6 @@ class cuda_assembly {
   }
 
  private:
-  void clear(const plan::buffer_use& b) {
-    run::cuda::step s;
-    s.what = run::cuda::action::fill;
-    s.label = run::cuda::label("gaps between rows");
-    s.operands.push_back(operand_of(b));
-    for (const auto& life : where_.lives)
-      if (life.buffer == b.id) s.bytes = life.bytes;
-    out_.steps.push_back(std::move(s));
-  }
-
   /// The operands that are parameters, then the table's operands, and its numbers.
   void add_operands(run::cuda::step& s, std::span<const plan::kernel> group, const emit::cuda_source& source) {
     series<run::cuda::operand> all;

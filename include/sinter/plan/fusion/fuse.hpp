@@ -53,7 +53,7 @@ class fusion {
       considered += groups.considered;
       const auto shared = shared_values(g_, live_, memory_, roots_, groups, cost_);
       if (shared.empty()) return finished(groups, tried, considered, reasons);
-      for (auto id : shared) store_node(id);
+      store_from_below(shared, [&](const shared_value& x) { return cost_.pays_to_store(x, x.kernels); });
       bound_roots();
     }
   }
@@ -79,7 +79,7 @@ class fusion {
     for (auto id : live_)
       if (g_[id].code == ir::op::dot)
         for (auto operand : g_[id].in) store_operand(operand);
-    for (auto id : distant_values(g_, live_, memory_, cost_)) store_node(id);
+    store_from_below(distant_values(g_, live_, memory_, cost_), [&](node_id id) { return cost_.reads_several(id); });
     for (auto id : repeated_values(g_, live_, memory_, cost_)) store_node(id);
     read_from_base reads(g_, memory_, live_);
     for (auto id : live_)
@@ -95,6 +95,14 @@ class fusion {
   void store_node(node_id id) {
     memory_.stored[id] = 1;
     append_roots(g_, id, roots_);
+  }
+
+  /// Stores values that are given topmost first, the lowest first and if it still pays: a value that few operations compute from a
+  /// stored one need not be stored beside it.
+  template <class All, class Pays>
+  void store_from_below(const All& topmost_first, Pays&& pays) {
+    for (std::size_t n = topmost_first.size(); n-- > 0;)
+      if (pays(topmost_first[n])) store_node(topmost_first[n]);
   }
 
   /// Stores values that new roots would compute too often, before lowering becomes slow.

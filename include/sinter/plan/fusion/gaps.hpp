@@ -5,6 +5,12 @@
 
 namespace sinter::engine::plan {
 
+/// The gaps of a padded array: `rows` pieces of `bytes` bytes, `pitch` bytes apart, the first one at `from`.
+struct row_gaps {
+  int buffer = -1;
+  std::int64_t from = 0, pitch = 0, bytes = 0, rows = 0;
+};
+
 /// cuBLASLt's fast kernels want extents, not rows alone, that divide by 16 bytes. So a call takes whole padded rows as extents: of
 /// columns, whose gap it fills with what nothing reads, or of terms, where the gaps of both operands have to be 0.
 class gap_filler {
@@ -27,6 +33,22 @@ class gap_filler {
     if (most <= call.n) return std::nullopt;
     call.n = most;
     return call;
+  }
+
+  /// The gaps of an array, whose strides are padded.
+  row_gaps of(int buffer) const {
+    const auto id = static_cast<std::size_t>(buffer);
+    const ir::node& v = g_[static_cast<node_id>(id)];
+    const auto size = static_cast<std::int64_t>(size_of(v.type));
+    const std::size_t rank = v.extents.size();
+    row_gaps gaps;
+    gaps.buffer = buffer;
+    gaps.from = *v.extents[rank - 1].number() * size;
+    gaps.pitch = *strides_[id][rank - 2].number() * size;
+    gaps.bytes = gaps.pitch - gaps.from;
+    gaps.rows = 1;
+    for (std::size_t d = 0; d + 1 < rank; ++d) gaps.rows *= *v.extents[d].number();
+    return gaps;
   }
 
  private:

@@ -14,6 +14,9 @@ namespace sinter::engine::plan {
 /// Kernels with more elements fill a GPU alone. A saved launch then matters little, and only kernels that are alike share it.
 /// A body of another form may need more registers, which slows down a kernel that waits for memory.
 inline constexpr std::int64_t most_shared_elements = 4 << 20;
+/// Kernels of fewer elements that only make results wait for others. A GPU would take about as long to begin and end them as to run
+/// them.
+inline constexpr std::int64_t most_waiting_elements = 1 << 20;
 /// Limits of a shared launch: bodies, buffers that are parameters, and instructions (each is compiled).
 inline constexpr std::size_t most_shared_bodies = 32, most_shared_buffers = 240, most_shared_instructions = 800;
 /// The greatest number of its blocks, and the least work of a block, in elements.
@@ -23,6 +26,12 @@ namespace detail {
 
 /// The kernels with which a kernel may share a launch.
 enum class company : std::uint8_t { none, batch, any };
+
+/// Whether later kernels touch no buffer of a kernel, but for reading its operands.
+inline bool makes_only_results(const kernel& k, const sorted_set<int>& read) {
+  return std::none_of(k.buffers.begin(), k.buffers.end(),
+                      [&](const auto& b) { return b.written && read.contains(b.id); });
+}
 
 /// `read` has the buffers that kernels read.
 inline company company_of(const kernel& k, const sorted_set<int>& read) {
@@ -35,9 +44,9 @@ inline company company_of(const kernel& k, const sorted_set<int>& read) {
   if (n < most_shared_elements) return company::any;
   // A kernel of more axes is better printed alone, with tiles for transposed reads, and divisions by constants. Intermediates
   // that one launch makes all occupy memory at the same time.
-  const bool lasts =
-      std::none_of(k.buffers.begin(), k.buffers.end(), [&](const auto& b) { return b.written && read.contains(b.id); });
-  return k.axes.size() == 1 && lasts && n / least_block_elements < most_shared_blocks ? company::batch : company::none;
+  return k.axes.size() == 1 && makes_only_results(k, read) && n / least_block_elements < most_shared_blocks
+             ? company::batch
+             : company::none;
 }
 
 /// The length of the longest chain of kernels that must run before each. Readers of a buffer, and kernels that add to it,
@@ -60,6 +69,28 @@ inline series<std::size_t> levels_of(const series<kernel>& kernels) {
       if (b.written) written[b.id] = std::max(written[b.id], level[k] + 1);
   }
   return level;
+}
+
+/// Small kernels that only make results, such as updates of parameters, wait for the next such kernels, until they have
+/// most_waiting_elements together.
+inline void wait_for_company(const series<kernel>& kernels, const series<company>& with, series<std::size_t>& level) {
+  const auto users = users_of(kernels);
+  const auto waits = [&](std::size_t k) {
+    return with[k] == company::any &&
+           std::none_of(kernels[k].buffers.begin(), kernels[k].buffers.end(),
+                        [&](const auto& b) { return b.written && users[static_cast<std::size_t>(b.id)].size() > 1; });
+  };
+  series<std::size_t> results;
+  for (std::size_t k = 0; k < kernels.size(); ++k)
+    if (waits(k)) results.push_back(k);
+  sort_stably(results, [&](std::size_t a, std::size_t b) { return level[a] < level[b]; });
+  std::int64_t together = 0;
+  for (std::size_t n = 0, first = 0; n < results.size(); ++n) {
+    together += traced_elements(kernels[results[n]]);
+    if (together < most_waiting_elements && n + 1 < results.size()) continue;
+    for (; first <= n; ++first) level[results[first]] = level[results[n]];
+    together = 0;
+  }
 }
 
 /// Kernels of one level that share a body, and their share of a launch.
@@ -138,6 +169,39 @@ struct open_launch {
   }
 };
 
+/// Whether kernels write literals alone, such as the zeros to which a scatter adds.
+inline bool are_fills(const series<kernel>& kernels, const series<std::size_t>& group) {
+  return std::all_of(group.begin(), group.end(), [&](std::size_t k) {
+    const kernel& one = kernels[k];
+    return !one.is_opaque() && !one.has_effect &&
+           std::all_of(one.buffers.begin(), one.buffers.end(), [](const auto& b) { return b.written || b.by_value; });
+  });
+}
+
+/// Moves fills directly before the first other group that touches their buffers: until then their memory is free.
+inline void delay_fills(const series<kernel>& kernels, series<series<std::size_t>>& groups) {
+  series<series<std::size_t>> out;
+  sorted_map<int, std::size_t> waiting;  // for each buffer that a delayed group writes, the group
+  series<char> done(groups.size(), 0);
+  const auto release = [&](std::size_t g) {
+    if (!std::exchange(done[g], char{1})) out.push_back(std::move(groups[g]));
+  };
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const bool waits = are_fills(kernels, groups[g]);
+    for (const std::size_t k : groups[g])
+      for (const auto& b : kernels[k].buffers)
+        if (const auto at = waiting.find(b.id); at != waiting.end()) release(at->second);
+    if (!waits) {
+      release(g);
+      continue;
+    }
+    for (const std::size_t k : groups[g])
+      for (const auto& b : kernels[k].buffers) waiting[b.id] = g;
+  }
+  for (std::size_t g = 0; g < groups.size(); ++g) release(g);
+  groups = std::move(out);
+}
+
 }  // namespace detail
 
 /// The kernels' numbers in groups that run one after another. Kernels of a group run at once, in one launch whose parameters
@@ -145,13 +209,14 @@ struct open_launch {
 /// are alike, have one axis and make results. Other kernels share a group if they are small and have one shape
 /// (shares_by_shape).
 SINTER_API series<series<std::size_t>> horizontal(const series<kernel>& kernels, std::int64_t most_bytes = 4096) {
-  const auto level = detail::levels_of(kernels);
+  auto level = detail::levels_of(kernels);
   sorted_set<int> read;
   for (const kernel& k : kernels)
     for (const auto& b : k.buffers)
       if (!b.written) read.insert(b.id);
   series<detail::company> with;
   for (const kernel& k : kernels) with.push_back(detail::company_of(k, read));
+  detail::wait_for_company(kernels, with, level);
   series<detail::kin> kins;
   const auto own = detail::kins_of(kernels, with, level, kins);
   series<std::size_t> order(kernels.size());
@@ -191,6 +256,7 @@ SINTER_API series<series<std::size_t>> horizontal(const series<kernel>& kernels,
     }
     out[where->group].push_back(k);
   }
+  detail::delay_fills(kernels, out);
   return out;
 }
 

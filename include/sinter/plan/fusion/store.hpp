@@ -36,11 +36,18 @@ inline bool reads_beside(const ir::graph& g, node_id by, node_id x) {
   });
 }
 
+/// A value, and the number of kernels that compute it.
+struct shared_value {
+  node_id id = ir::no_node;
+  std::int64_t kernels = 0;
+  operator node_id() const { return id; }
+};
+
 /// The values that pay, topmost first: values below a stored one are computed by its kernel.
-inline series<node_id> shared_values(const ir::graph& g, const series<node_id>& live, const memory_map& memory,
-                                     const series<root>& roots, const merging& groups, const costs& cost) {
+inline series<shared_value> shared_values(const ir::graph& g, const series<node_id>& live, const memory_map& memory,
+                                          const series<root>& roots, const merging& groups, const costs& cost) {
   series<makers> of(g.size());
-  series<node_id> found;
+  series<shared_value> found;
   const auto read = [&](node_id id, const makers& by) {
     if (!memory.stored[id]) of[id].add(by);
   };
@@ -68,7 +75,7 @@ inline series<node_id> shared_values(const ir::graph& g, const series<node_id>& 
     const auto kernels = static_cast<std::int64_t>(by.count());
     if (kernels > 1 && !memory.stored[id] && ir::is_pointwise(g[id].code) && !ir::product(g[id].extents).is(1) &&
         cost.pays_to_store(id, kernels) && (apart[id] || ir::is_expensive(g[id].code))) {
-      found.push_back(id);
+      found.push_back({id, kernels});
       by.become(fresh++);
     }
     for (auto in : g[id].in) read(in, by);

@@ -148,6 +148,8 @@ struct update_info {
   row(copy_peer, cuMemcpyPeerAsync, (api::address to, api::context to_context, api::address from,                     \
       api::context from_context, std::size_t bytes, api::stream stream))                                              \
   row(fill, cuMemsetD8Async, (api::address to, unsigned char value, std::size_t bytes, api::stream stream))           \
+  row(fill_rows, cuMemsetD2D8Async, (api::address to, std::size_t pitch, unsigned char value, std::size_t bytes,       \
+      std::size_t rows, api::stream stream))                                                                          \
   row(stream_create, cuStreamCreate, (api::stream* stream, unsigned flags))                                           \
   row(stream_synchronize, cuStreamSynchronize, (api::stream stream))                                                  \
   row(stream_query, cuStreamQuery, (api::stream stream))                                                              \

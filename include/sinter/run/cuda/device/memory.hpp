@@ -108,6 +108,11 @@ class pool {
     release_free();
   }
 
+  void reset_peak() {
+    const std::lock_guard lock(mutex_);
+    counts_.peak = counts_.allocated;
+  }
+
   memory_statistics counts() {
     memory_statistics out;
     {
@@ -315,6 +320,9 @@ inline void use(const storage& s, bool writes) {
 
 /// The statistics of the GPU's allocator.
 SINTER_API memory_statistics memory_of(int device) { return detail::pool_of(device).counts(); }
+
+/// Counts the peak of allocated memory from now on.
+SINTER_API void reset_peak(int device) { detail::pool_of(device).reset_peak(); }
 
 /// Returns free memory to the driver; waits for the GPU if there is any.
 SINTER_API void trim(int device) { detail::pool_of(device).trim(); }

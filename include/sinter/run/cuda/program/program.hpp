@@ -59,8 +59,8 @@ struct step {
   std::int64_t scratch = 0;        ///< offset of the kernel's, or the routine's, scratch memory
   std::int64_t scratch_bytes = 0;  ///< and its size
 
-  // Members of a fill.
-  std::int64_t bytes = 0;
+  // Members of a fill: `rows` pieces of `bytes` bytes, `pitch` bytes apart, the first one at `from`.
+  std::int64_t bytes = 0, from = 0, pitch = 0, rows = 1;
   unsigned char value = 0;
 
   matmul product;
@@ -266,6 +266,8 @@ inline void enqueue_product(const step& s, const operand_table& table, bool tune
            s.product, at, q, s.label);
 }
 
+inline bool fills_nothing(const step& s) { return s.bytes == 0 || s.rows == 0; }
+
 /// Requests one step from the stream.
 inline void enqueue(const step& s, operand_table& table, bool tuned, queue& q, const driver_table& call) {
   switch (s.what) {
@@ -273,10 +275,14 @@ inline void enqueue(const step& s, operand_table& table, bool tuned, queue& q, c
       if (s.blocks != 0) launch(s, parameter_list(s, table).data(), q, call);
       break;
     case action::fill:
-      if (s.bytes != 0)
-        requested(call.fill(reinterpret_cast<api::address>(table[s.operands[0]]), s.value,
-                            static_cast<std::size_t>(s.bytes), q.handle),
+      if (!fills_nothing(s)) {
+        const auto to = reinterpret_cast<api::address>(table[s.operands[0]]) + static_cast<api::address>(s.from);
+        const auto bytes = static_cast<std::size_t>(s.bytes);
+        requested(s.rows == 1 ? call.fill(to, s.value, bytes, q.handle)
+                              : call.fill_rows(to, static_cast<std::size_t>(s.pitch), s.value, bytes,
+                                               static_cast<std::size_t>(s.rows), q.handle),
                   s.label, q, call);
+      }
       break;
     case action::call: {
       sinter::detail::local_list<void*, 128> buffers(s.operands.size());

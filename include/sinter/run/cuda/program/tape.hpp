@@ -52,7 +52,7 @@ inline bool does_nothing(const step& s) {
     case action::launch:
       return s.blocks == 0;
     case action::fill:
-      return s.bytes == 0;
+      return fills_nothing(s);
     case action::product:
       return is_empty(s.product);
     case action::call:
@@ -329,9 +329,11 @@ class tape {
 
   void add_fill(const step& s, const detail::operand_table& table) {
     api::memset_node f;
-    f.to = reinterpret_cast<api::address>(table[s.operands[0]]);
+    f.to = reinterpret_cast<api::address>(table[s.operands[0]]) + static_cast<api::address>(s.from);
     f.value = s.value;
     f.width = static_cast<std::size_t>(s.bytes);
+    f.height = static_cast<std::size_t>(s.rows);
+    f.pitch = s.rows == 1 ? 0 : static_cast<std::size_t>(s.pitch);
     next(
         false,
         [&](api::node& made, std::span<const api::node> after) {
