@@ -109,7 +109,8 @@ class fusion {
 
   /// Stores a product's operand, unless it is a view of memory.
   void store_operand(node_id id) {
-    while (!memory_.stored[id] && ir::is_view(g_[id].code)) id = g_[id].in[0];
+    const auto is_read_through = [&] { return id < memory_.read_through.size() && memory_.read_through[id]; };
+    while (!memory_.stored[id] && (ir::is_view(g_[id].code) || is_read_through())) id = g_[id].in[0];
     if (!memory_.stored[id]) store_node(id);
   }
 

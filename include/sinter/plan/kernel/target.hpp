@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "../../base/convolution.hpp"
+
 namespace sinter::engine::plan {
 
 /// Where the rows of an intermediate begin; the default is row-major order.
@@ -33,6 +35,10 @@ struct target {
   bool blas = false;                     ///< products, with their epilogues, become BLAS calls where possible
   bool tf32 = false;                     ///< f32 products may round their operands, so matrix units compute them
   bool overlap = false;                  ///< independent kernels run side by side
+  bool deterministic = false;            ///< sums of library calls are in the same order in each call
+  /// Whether a library computes a convolution on the target's device; null without such a library.
+  bool (*convolves)(const convolution& what, int device) = nullptr;
+  int device = 0;
 };
 
 /// The facts that differ among GPUs, and among options for one GPU.
@@ -42,6 +48,9 @@ struct gpu_facts {
   bool tf32 = false;
   bool overlap = false;
   std::int64_t parameter_bytes = 4096;
+  bool deterministic = false;
+  bool (*convolves)(const convolution& what, int device) = nullptr;
+  int device = 0;
 };
 
 /// Each reduction over rows has registers, and a block's share of the shared memory. Kernels that touch many large arrays at
@@ -57,7 +66,10 @@ constexpr target gpu_target(gpu_facts f = {}) {
           .padding = {.alignment = 16},
           .blas = f.blas,
           .tf32 = f.tf32,
-          .overlap = f.overlap};
+          .overlap = f.overlap,
+          .deterministic = f.deterministic,
+          .convolves = f.convolves,
+          .device = f.device};
 }
 
 }  // namespace sinter::engine::plan
