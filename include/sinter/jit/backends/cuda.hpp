@@ -7,9 +7,9 @@
 #include "../../emit/cuda/choose.hpp"
 #include "../../emit/cuda/kernel.hpp"
 #include "../../plan/fusion/gaps.hpp"
-#include "../../plan/fusion/padded_images.hpp"
 #include "../../plan/fusion/parts.hpp"
 #include "../../plan/fusion/split.hpp"
+#include "../../plan/fusion/weights_order.hpp"
 #include "../../plan/kernel/sized.hpp"
 #include "../../plan/lowering/library_call.hpp"
 #include "../../run/cuda/program/blas.hpp"
@@ -102,20 +102,31 @@ inline void report_in_place(code& c, const ir::opaque& step, const series<cuda_p
   report_in_place(c, step, b.graph, b.results, b.kernels, b.when, b.first_step);
 }
 
-/// Fuses a graph, and again if products of many terms are summed in slices.
+/// Fuses a graph; again with weights in a library's order, and again if products of many terms are summed in slices.
 inline plan::fused fuse_in_slices(cuda_plan& p, ir::graph g, const memory_rule& memory,
                                   std::span<const std::int64_t> hints, bool reasons) {
   p.graph = std::move(g);
   p.results = separate_results(p.graph);
-  plan::fused fused = plan::fuse_with_libraries(p.graph, memory(p.graph, p.results), p.target, reasons);
-  const auto split = plan::products_to_split(p.graph, fused.kernels, hints, p.target);
-  if (split.empty()) return fused;
-  p.graph = plan::with_slices(p.graph, split);
-  // Its outputs are already the nodes behind reshapes; the results keep their first extents.
-  auto again = separate_results(p.graph);
-  for (std::size_t k = 0; k < again.size(); ++k) again[k].extents = std::move(p.results[k].extents);
-  p.results = std::move(again);
-  return plan::fuse_with_libraries(p.graph, memory(p.graph, p.results), p.target, reasons);
+  plan::own_strides own;
+  const auto fuse = [&] {
+    plan::memory_map m = memory(p.graph, p.results);
+    for (const auto& [id, strides] : own) m.strides[id] = strides;
+    return plan::fuse_with_libraries(p.graph, std::move(m), p.target, reasons);
+  };
+  const auto fuse_again = [&](ir::graph with) {
+    p.graph = std::move(with);
+    // Its outputs are already the nodes behind reshapes; the results keep their first extents.
+    auto again = separate_results(p.graph);
+    for (std::size_t k = 0; k < again.size(); ++k) again[k].extents = std::move(p.results[k].extents);
+    p.results = std::move(again);
+    return fuse();
+  };
+  plan::fused fused = fuse();
+  if (const auto weights = plan::weights_to_order(p.graph, fused.kernels, hints, p.target); !weights.empty())
+    return fuse_again(plan::with_ordered_weights(p.graph, weights, own));
+  if (const auto split = plan::products_to_split(p.graph, fused.kernels, hints, p.target); !split.empty())
+    return fuse_again(plan::with_slices(p.graph, split));
+  return fused;
 }
 
 inline cuda_plan plan_cuda(code& c, const ir::graph& g, const series<char>& copied, const memory_rule& memory,
@@ -389,8 +400,8 @@ inline bool has_windows(const ir::graph& g) {
   const auto live = g.live();
   return std::any_of(live.begin(), live.end(), [&](auto id) {
     const auto& step = g[id].attr.step;
-    return g[id].code == ir::op::window ||
-           (step && std::any_of(step->parts.begin(), step->parts.end(), [](const auto& part) { return has_windows(part); }));
+    return g[id].code == ir::op::window || (step && std::any_of(step->parts.begin(), step->parts.end(),
+                                                                [](const auto& part) { return has_windows(part); }));
   });
 }
 
@@ -398,7 +409,8 @@ inline bool convolves(const convolution& what, int device) {
   std::string why;
   const bool can = run::cuda::can_convolve(what, device, why);
   if (!can)
-    logs::to("fusion", [&] { return "no library call for the convolution " + run::cuda::detail::described(what) + ": " + why; });
+    logs::to("fusion",
+             [&] { return "no library call for the convolution " + run::cuda::detail::described(what) + ": " + why; });
   return can;
 }
 

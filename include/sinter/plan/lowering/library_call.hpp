@@ -28,14 +28,19 @@ inline std::optional<library_call> product_call(const kernel& k, const target& t
   return std::nullopt;
 }
 
-inline std::optional<library_call> window_call(const kernel& k, const target& t, bool) {
+/// As as_convolution() has it, if the target's library computes it.
+inline std::optional<convolution_call> computed_convolution(const kernel& k, const target& t, bool reordered) {
   if (t.convolves == nullptr) return std::nullopt;
-  auto call = as_convolution(k);
+  auto call = as_convolution(k, reordered);
   if (!call) return std::nullopt;
   call->what.tf32 = t.tf32 && call->what.type == dtype::f32;
   call->what.deterministic = t.deterministic;
-  if (!t.convolves(call->what, t.device)) return std::nullopt;
-  return *call;
+  return t.convolves(call->what, t.device) ? call : std::nullopt;
+}
+
+inline std::optional<library_call> window_call(const kernel& k, const target& t, bool) {
+  if (auto call = computed_convolution(k, t, false)) return *call;
+  return std::nullopt;
 }
 
 }  // namespace detail

@@ -32,6 +32,7 @@ struct conv_axes {
   series<conv_axis> kept, summed;
   conv_axis outputs, groups;
   std::int64_t image = 0, other = 0, out = 0;  ///< offsets of the first elements
+  series<std::int64_t> starts;                 ///< of the conditions in product::within
   bool turned = false;                         ///< the image is the second operand
 };
 
@@ -58,11 +59,18 @@ inline bool find_range(const product& p, std::size_t a, conv_axis& x) {
     const auto s = number_at(p.within[r].at.stride, a);
     if (!s) return false;
     if (*s == 0) continue;
-    if (x.range >= 0 || *s < 0) return false;
+    if (x.range >= 0) return false;
     x.range = static_cast<int>(r);
     x.factor = *s;
   }
   return true;
+}
+
+/// Walks an axis from its other end, which the offsets of the first elements then describe.
+inline void turn_axis(conv_axis& x, std::int64_t& image, std::int64_t& other, std::int64_t& out) {
+  const std::int64_t last = x.extent - 1;
+  image += last * x.image, other += last * x.other, out += last * x.out;
+  x.image = -x.image, x.other = -x.other, x.out = -x.out, x.factor = -x.factor;
 }
 
 /// The axes of a product that are longer than 1; empty for unknown numbers, axes without elements, or another structure.
@@ -72,7 +80,12 @@ inline std::optional<conv_axes> conv_axes_of(const kernel& k, bool turned) {
   if (image.index >= 0 || other.index >= 0 || out.index >= 0) return std::nullopt;
   const auto i0 = image.offset.number(), w0 = other.offset.number(), o0 = out.offset.number();
   if (!i0 || !w0 || !o0) return std::nullopt;
-  conv_axes all{{}, {}, {}, {}, *i0, *w0, *o0, turned};
+  conv_axes all{{}, {}, {}, {}, *i0, *w0, *o0, {}, turned};
+  for (const range& r : p.within) {
+    const auto start = r.at.offset.number();
+    if (!start || !r.extent.is_number()) return std::nullopt;
+    all.starts.push_back(*start);
+  }
   const std::size_t n = k.axes.size(), nb = static_cast<std::size_t>(p.batch), nm = nb + static_cast<std::size_t>(p.m);
   for (std::size_t a = 0; a < n + p.k.size(); ++a) {
     const auto e = (a < n ? k.axes[a].extent : p.k[a - n]).number();
@@ -81,6 +94,11 @@ inline std::optional<conv_axes> conv_axes_of(const kernel& k, bool turned) {
     if (*e == 1) continue;
     conv_axis x{*e, *i, *w, a < n ? *o : 0, -1, 0};
     if (!find_range(p, a, x)) return std::nullopt;
+    if (x.image < 0) {
+      if (x.range >= 0) all.starts[static_cast<std::size_t>(x.range)] += (x.extent - 1) * x.factor;
+      turn_axis(x, all.image, all.other, all.out);
+    }
+    if (x.range >= 0 && x.factor < 0) return std::nullopt;
     const bool of_image = turned ? a >= nm : a < nm;
     if (a >= n) all.summed.push_back(x);
     else if (a < nb) {
@@ -116,8 +134,8 @@ inline void split_merged(series<conv_axis>& of, const series<conv_axis>& by) {
 }
 
 /// The spatial axis of a place and a tap, if their steps are multiples of one unit; `factor` is the step of a place alone.
-inline std::optional<conv_spatial> spatial_of(const product& p, const conv_axis& place, const conv_axis& tap,
-                                              std::int64_t factor) {
+inline std::optional<conv_spatial> spatial_of(const product& p, const conv_axes& all, const conv_axis& place,
+                                              const conv_axis& tap, std::int64_t factor) {
   conv_spatial s{place, tap};
   const bool has_place = place.extent > 1, has_tap = tap.extent > 1;
   const int range = has_place ? place.range : tap.range;
@@ -138,13 +156,16 @@ inline std::optional<conv_spatial> spatial_of(const product& p, const conv_axis&
   s.reach = (place.extent - 1) * s.step + (tap.extent - 1) * s.dilation + 1;
   s.extent = s.reach;
   if (range < 0) return s;
-  const auto start = p.within[static_cast<std::size_t>(range)].at.offset.number(),
-             extent = p.within[static_cast<std::size_t>(range)].extent.number();
-  if (!start || !extent) return std::nullopt;
+  const std::int64_t start = all.starts[static_cast<std::size_t>(range)];
   s.padded = true;
-  s.low = std::max<std::int64_t>(-*start, 0);
-  s.extent = *extent - std::max<std::int64_t>(*start, 0);
+  s.low = std::max<std::int64_t>(-start, 0);
+  s.extent = *p.within[static_cast<std::size_t>(range)].extent.number() - std::max<std::int64_t>(start, 0);
   return s;
+}
+
+/// Whether elements of an axis of the image are read more than once, not at all, or beyond its ends.
+inline bool is_window(const conv_spatial& s) {
+  return s.padded || s.step > 1 || (s.place.extent > 1 && s.tap.extent > 1);
 }
 
 /// Calls f for each reading of the axes as those of a convolution, until it returns true.
@@ -169,7 +190,7 @@ class conv_readings {
     for (std::size_t i = 0; i < all_.kept.size(); ++i) {
       if (paired_[i]) continue;
       paired_[i] = 1;
-      const bool found = with(spatial_of(p_, all_.kept[i], tap, 1), [&] { return next_summed(j + 1); });
+      const bool found = with(spatial_of(p_, all_, all_.kept[i], tap, 1), [&] { return next_summed(j + 1); });
       paired_[i] = 0;
       if (found) return true;
     }
@@ -179,7 +200,7 @@ class conv_readings {
       now_.summed = {};
       if (found) return true;
     }
-    return with(spatial_of(p_, {}, tap, 1), [&] { return next_summed(j + 1); });
+    return with(spatial_of(p_, all_, {}, tap, 1), [&] { return next_summed(j + 1); });
   }
 
   bool next_kept(std::size_t i) {
@@ -194,7 +215,7 @@ class conv_readings {
     }
     constexpr std::int64_t most_steps = 4;
     for (std::int64_t factor = 1; factor <= (place.range < 0 ? most_steps : 1); ++factor)
-      if (with(spatial_of(p_, place, {}, factor), [&] { return next_kept(i + 1); })) return true;
+      if (with(spatial_of(p_, all_, place, {}, factor), [&] { return next_kept(i + 1); })) return true;
     return false;
   }
 
@@ -234,9 +255,12 @@ inline unsigned layouts_of(const convolution_array& x, int spatial) {
 }
 
 /// Gives all arrays strides without gaps, the same layout to all if possible; false if an array has gaps. cuDNN 9 reads weights
-/// with other strides as if they had none.
-inline bool pack(convolution& c) {
+/// with other strides as if they had none. With `reordered`, the weights are taken to have the image's layout.
+inline bool pack(convolution& c, bool reordered) {
   unsigned common = channels_last | channels_first;
+  if (reordered)
+    c.weights =
+        packed(c.weights, c.spatial, layouts_of(c.image, c.spatial) & channels_last ? channels_last : channels_first);
   for (const auto* x : {&c.image, &c.weights, &c.result}) {
     const unsigned layouts = layouts_of(*x, c.spatial);
     if (layouts == 0) return false;
@@ -260,7 +284,7 @@ inline bool join_groups(std::int64_t groups, std::int64_t between, std::int64_t&
 /// A call from a reading: the arrays' extents and strides, and which of them is written.
 class conv_writer {
  public:
-  conv_writer(const conv_axes& all, const conv_reading& r) : all_(all), r_(r) {}
+  conv_writer(const conv_axes& all, const conv_reading& r, bool reordered) : all_(all), r_(r), reordered_(reordered) {}
 
   std::optional<convolution_call> write() {
     convolution& c = call_.what;
@@ -279,8 +303,8 @@ class conv_writer {
     c.spatial = static_cast<int>(spatial.size());
     if (!channels(forward)) return std::nullopt;
     for (std::size_t d = 0; d < spatial.size(); ++d) place(d, spatial[d], forward);
-    if (forward && !unflip(spatial)) return std::nullopt;
-    if (!pack(c) || call_.image_offset < 0) return std::nullopt;
+    if (forward && !reordered_ && !unflip(spatial)) return std::nullopt;
+    if (!pack(c, reordered_) || call_.image_offset < 0) return std::nullopt;
     return call_;
   }
 
@@ -373,6 +397,7 @@ class conv_writer {
 
   const conv_axes& all_;
   const conv_reading& r_;
+  bool reordered_;
   convolution_call call_;
 };
 
@@ -447,8 +472,9 @@ inline bool set_epilogue(const kernel& k, bool turned, convolution_call& call) {
 
 }  // namespace detail
 
-/// The convolution that does the kernel's work, if its arrays have no gaps. Extents must be numbers.
-SINTER_API std::optional<convolution_call> as_convolution(const kernel& k) {
+/// The convolution that does the kernel's work, if its arrays have no gaps. Extents must be numbers. With `reordered`, its weights
+/// may lie in any order; the call then is that of weights in the image's layout, whose taps are not reversed.
+SINTER_API std::optional<convolution_call> as_convolution(const kernel& k, bool reordered = false) {
   if (!k.is_product() || k.stores.size() != 1 || k.stores[0].accumulate) return std::nullopt;
   for (const bool turned : {false, true}) {
     auto all = detail::conv_axes_of(k, turned);
@@ -457,7 +483,9 @@ SINTER_API std::optional<convolution_call> as_convolution(const kernel& k) {
     detail::split_merged(all->summed, all->kept);
     std::optional<convolution_call> found;
     const auto take = [&](const detail::conv_reading& r) {
-      auto call = detail::conv_writer(*all, r).write();
+      // Without windows it is a product of matrices.
+      if (std::none_of(r.spatial.begin(), r.spatial.end(), detail::is_window)) return false;
+      auto call = detail::conv_writer(*all, r, reordered).write();
       if (!call || !detail::set_buffers(k, *all, *call) || !detail::set_epilogue(k, turned, *call)) return false;
       found = std::move(call);
       return true;
