@@ -138,7 +138,7 @@ template <class Bytes>
 void walk_report(Bytes& a, report& r, known_places& places) {
   a(r.nodes_rewritten), a(r.kernels_unfused), a(r.kernels), a(r.graph);
   walk_list(a, r.steps, [&](kernel_report& k) {
-    a(k.name), a(k.space), a(k.read), a(k.written), a(k.flops), a(k.first), a(k.tier);
+    a(k.name), a(k.space), a(k.read), a(k.written), a(k.flops), a(k.first), a(k.tier), a(k.library);
     walk_list(a, k.ops, [&](op_report& o) {
       a(o.name), a(o.type);
       places.walk(a, o.where);

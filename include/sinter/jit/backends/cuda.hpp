@@ -269,6 +269,7 @@ inline void print_cuda(code& c, cuda_plan& p, const emit::cuda_target& target, c
     } else {
       if (group.call) {
         c.about.steps[p.first_step + n].tier = "library";
+        c.about.steps[p.first_step + n].library = plan::libraries[group.call->index()].name;
         ++c.about.kernels;
         continue;
       }

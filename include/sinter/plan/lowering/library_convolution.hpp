@@ -276,9 +276,9 @@ inline bool pack(convolution& c, bool reordered) {
 /// The channels of all groups as one axis; false if they are not at one distance.
 inline bool join_groups(std::int64_t groups, std::int64_t between, std::int64_t& extent, std::int64_t& step) {
   if (groups > 1 && extent == 1) step = between;
-  if (groups > 1 && between != extent * step) return false;
+  const bool joined = groups == 1 || between == extent * step;
   extent *= groups;
-  return true;
+  return joined;
 }
 
 /// A call from a reading: the arrays' extents and strides, and which of them is written.
@@ -287,12 +287,20 @@ class conv_writer {
   conv_writer(const conv_axes& all, const conv_reading& r, bool reordered) : all_(all), r_(r), reordered_(reordered) {}
 
   std::optional<convolution_call> write() {
-    convolution& c = call_.what;
-    c.groups = all_.groups.extent;
-    // Taps are fewer than places.
+    // Taps are fewer than places, but for images that are hardly larger than a window.
     std::int64_t kept = 1, summed = 1;
     for (const auto& s : r_.spatial) kept *= s.place.extent, summed *= s.tap.extent;
     const bool forward = summed <= kept;
+    for (const bool taken : {forward, !forward})
+      if (auto call = write(taken)) return call;
+    return std::nullopt;
+  }
+
+ private:
+  std::optional<convolution_call> write(bool forward) {
+    call_ = {};
+    convolution& c = call_.what;
+    c.groups = all_.groups.extent;
     c.kind = forward ? convolution_kind::result : convolution_kind::weights;
     call_.image_offset = all_.image;
     (forward ? call_.weights_offset : call_.result_offset) = all_.other;
@@ -308,7 +316,6 @@ class conv_writer {
     return call_;
   }
 
- private:
   /// Images, channels and outputs.
   bool channels(bool forward) {
     convolution& c = call_.what;
@@ -323,7 +330,7 @@ class conv_writer {
     c.result.extents = {n.extent, o.extent};
     c.result.strides = {of_result(n), of_result(o)};
     return join_groups(g.extent, g.image, c.image.extents[1], c.image.strides[1]) &&
-           join_groups(g.extent, of_weights(g), c.weights.extents[0], c.weights.strides[0]) &&
+           (join_groups(g.extent, of_weights(g), c.weights.extents[0], c.weights.strides[0]) || reordered_) &&
            join_groups(g.extent, of_result(g), c.result.extents[1], c.result.strides[1]);
   }
 
