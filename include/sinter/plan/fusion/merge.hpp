@@ -341,7 +341,7 @@ class merging {
   /// Why both exceed the target's limits; "" if they do not.
   std::string beyond_limits(group_id a, group_id b, const group& both) {
     const kernel& k = both.made.what->code;
-    if (k.is_product()) {
+    if (k.is_product() && (target_.blas || target_.convolves != nullptr)) {
       // A product for the library stays a library call, unless that leaves much work to another launch.
       const kernel& product = groups_[a].code().is_product() ? groups_[a].code() : groups_[b].code();
       if (!is_small_product(product, memory_.hints, target_) &&

@@ -163,9 +163,17 @@ inline std::optional<conv_spatial> spatial_of(const product& p, const conv_axes&
   return s;
 }
 
-/// Whether elements of an axis of the image are read more than once, not at all, or beyond its ends.
-inline bool is_window(const conv_spatial& s) {
-  return s.padded || s.step > 1 || (s.place.extent > 1 && s.tap.extent > 1);
+/// Whether a reading has windows: padded or overlapping ones, single elements that are apart, or adjacent ones along two axes.
+/// Otherwise it is a product of matrices.
+inline bool has_windows(const conv_reading& r) {
+  int adjacent = 0;
+  for (const auto& s : r.spatial) {
+    const bool pair = s.place.extent > 1 && s.tap.extent > 1;
+    const bool apart = s.step >= s.dilation * s.tap.extent || s.dilation >= s.step * s.place.extent;
+    if (s.padded || (pair && !apart) || (!pair && s.step > 1)) return true;
+    adjacent += pair;
+  }
+  return adjacent > 1;
 }
 
 /// Calls f for each reading of the axes as those of a convolution, until it returns true.
@@ -490,8 +498,7 @@ SINTER_API std::optional<convolution_call> as_convolution(const kernel& k, bool 
     detail::split_merged(all->summed, all->kept);
     std::optional<convolution_call> found;
     const auto take = [&](const detail::conv_reading& r) {
-      // Without windows it is a product of matrices.
-      if (std::none_of(r.spatial.begin(), r.spatial.end(), detail::is_window)) return false;
+      if (!detail::has_windows(r)) return false;
       auto call = detail::conv_writer(*all, r, reordered).write();
       if (!call || !detail::set_buffers(k, *all, *call) || !detail::set_epilogue(k, turned, *call)) return false;
       found = std::move(call);
