@@ -133,27 +133,30 @@ void order() {
       "histogram", 4.0 * many, {}, [](auto x) { return histogram(x, 100, -4, 4).counts; }, x);
 }
 
-/// Convolutions as a ResNet has them, of 32 images, and its pool.
-void convolution(const char* name, std::int64_t channels, std::int64_t side, std::int64_t out, std::int64_t taps) {
-  const double bytes = 4.0 * double(32 * side * side * (channels + out) + taps * taps * channels * out);
+/// Convolutions as a ResNet has them, of 32 images, and its pool. Channels are last in images and weights, as in PyTorch's
+/// channels_last.
+template <class T>
+void convolution(std::string name, std::int64_t channels, std::int64_t side, std::int64_t out, std::int64_t taps) {
+  const double bytes = double(sizeof(T)) * double(32 * side * side * (channels + out) + taps * taps * channels * out);
   const options how{.precision = precision::high};
-  const auto x = random(60, 32, side, side, channels), w = random(61, taps, taps, channels, out);
-  workload(
-      name, bytes, how, [](auto x, auto w) { return conv<"nhwc,hwio->nhwc">(x, w, {.padding = same}); }, x, w);
-  const auto ct = random(62, 32, side, side, out);
-  workload((std::string(name) + "_fwdbwd").c_str(), 3 * bytes, how,
-           [](auto x, auto w, auto ct) {
-             return grad([&](auto both) {
-               return sum(conv<"nhwc,hwio->nhwc">(both.first, both.second, {.padding = same}) * ct);
-             })(std::pair{x, w});
+  const auto drawn = [](int seed, auto... e) { return evaluate(cast<T>(random(seed, e...))); };
+  const auto x = drawn(60, 32, side, side, channels), w = drawn(61, out, taps, taps, channels);
+  const auto forward = [](auto x, auto w) { return conv<"nhwc,ohwi->nhwc">(x, w, {.padding = same}); };
+  workload(name.c_str(), bytes, how, forward, x, w);
+  const auto ct = drawn(62, 32, side, side, out);
+  workload((name + "_fwdbwd").c_str(), 3 * bytes, how,
+           [forward](auto x, auto w, auto ct) {
+             return grad([&](auto both) { return sum(forward(both.first, both.second) * ct); })(std::pair{x, w});
            },
            x, w, ct);
 }
 
 void windows() {
-  convolution("conv3x3_64_56", 64, 56, 64, 3);
-  convolution("conv3x3_256_14", 256, 14, 256, 3);
-  convolution("conv1x1_64_56", 64, 56, 256, 1);
+  convolution<float>("conv3x3_64_56", 64, 56, 64, 3);
+  convolution<float>("conv3x3_256_14", 256, 14, 256, 3);
+  convolution<float>("conv1x1_64_56", 64, 56, 256, 1);
+  convolution<bf16>("conv3x3_64_56_bf16", 64, 56, 64, 3);
+  convolution<bf16>("conv3x3_256_14_bf16", 256, 14, 256, 3);
   const auto x = random(63, 32, 64, 112, 112);
   const double bytes = 4.0 * 32 * 64 * (112 * 112 + 56 * 56);
   const auto pool = [](auto x) { return max_pool2d(x, 3, {.stride = 2, .padding = 1}); };

@@ -154,9 +154,15 @@ def torch_workloads():
             return plain(f), (x, k)
         return gradients(lambda x, k, ct: (f(x, k) * ct).sum(), 2), (x, k, normal(32, out, side, side).to(**last))
 
+    def in_bf16(made):
+        f, args = made
+        return f, tuple(a.to(torch.bfloat16) for a in args)
+
     for name, sizes in CONVOLUTIONS.items():
         w[name] = lambda sizes=sizes: convolution(*sizes, False)
         w[name + "_fwdbwd"] = lambda sizes=sizes: convolution(*sizes, True)
+        w[name + "_bf16"] = lambda sizes=sizes: in_bf16(convolution(*sizes, False))
+        w[name + "_bf16_fwdbwd"] = lambda sizes=sizes: in_bf16(convolution(*sizes, True))
     return torch, w
 
 

@@ -46,6 +46,7 @@ inline int select() {
     ::setenv("SINTER_LIBCUFFT", (test_paths::emulator + "/libcufft.so").c_str(), 0);
     ::setenv("SINTER_LIBCUSOLVER", (test_paths::emulator + "/libcusolver.so").c_str(), 0);
     ::setenv("SINTER_LIBCUBLAS", (test_paths::emulator + "/libcublas.so").c_str(), 0);
+    ::setenv("SINTER_LIBCUDNN", (test_paths::emulator + "/libcudnn.so").c_str(), 0);
     ::setenv("SINTER_EMULATOR_DEVICES", "2", 0);
     return 0;
   }

@@ -19,7 +19,7 @@ struct op_report {
   location where;    ///< the user's line
 };
 
-/// A kernel, or a call of a matrix library.
+/// A kernel, or a call of a library.
 struct kernel_report {
   std::string name;          ///< the distinct ops in order
   series<op_report> ops;     ///< each op and line once
@@ -31,6 +31,7 @@ struct kernel_report {
   std::string schedule;  ///< a line: the roles of its axes, its passes; on a GPU the shape of its blocks and its grids
   std::int64_t source = -1;  ///< index into report::sources; -1 for a library call
   std::string tier;          ///< source of its code: "memory", "disk", "bundle", "compiled" or "library"
+  std::string library;       ///< with tier "library", its name
   double milliseconds = 0;   ///< time to find or compile the code
   double started = 0;        ///< start of that, in milliseconds after the specialisation's start
   std::size_t first = 0;     ///< the first kernel of its graph: of a segment between breaks, a branch or a loop's body

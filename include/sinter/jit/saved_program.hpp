@@ -138,7 +138,7 @@ template <class Bytes>
 void walk_report(Bytes& a, report& r, known_places& places) {
   a(r.nodes_rewritten), a(r.kernels_unfused), a(r.kernels), a(r.graph);
   walk_list(a, r.steps, [&](kernel_report& k) {
-    a(k.name), a(k.space), a(k.read), a(k.written), a(k.flops), a(k.first), a(k.tier), a(k.schedule);
+    a(k.name), a(k.space), a(k.read), a(k.written), a(k.flops), a(k.first), a(k.tier), a(k.schedule), a(k.library);
     walk_list(a, k.ops, [&](op_report& o) {
       a(o.name), a(o.type);
       places.walk(a, o.where);
@@ -185,6 +185,19 @@ void walk_product(Bytes& a, run::cuda::matmul& m) {
 }
 
 template <class Bytes>
+void walk_convolution(Bytes& a, run::cuda::step& s) {
+  convolution& c = s.windows;
+  a(c.kind), a(c.after), a(c.type), a(c.written), a(c.spatial), a(c.groups), a(c.tf32), a(c.deterministic);
+  for (auto* x : {&c.image, &c.weights, &c.result}) {
+    for (auto& n : x->extents) a(n);
+    for (auto& n : x->strides) a(n);
+  }
+  for (auto* x : {&c.step, &c.dilation, &c.low, &c.high})
+    for (auto& n : *x) a(n);
+  for (auto& n : s.first) a(n);
+}
+
+template <class Bytes>
 void walk_steps(Bytes& a, run::cuda::sequence& s) {
   a(s.device), a(s.given), a(s.scratch_bytes), a(s.tables), a(s.table_bytes), a(s.sizes), a(s.tuned);
   walk_list(a, s.shared, [&](run::cuda::sharing& x) { a(x.result), a(x.argument); });
@@ -197,6 +210,7 @@ void walk_steps(Bytes& a, run::cuda::sequence& s) {
     a(one.shared), a(one.awaits), a(one.scratch), a(one.scratch_bytes), a(one.bytes), a(one.value);
     a(one.from), a(one.pitch), a(one.rows);
     walk_product(a, one.product);
+    if (one.what == run::cuda::action::convolution) walk_convolution(a, one);
     walk_list(a, one.operands, [&](run::cuda::operand& x) { a(x.index), a(x.bytes), a(x.written), a(x.touched); });
     walk_list(a, one.numbers);
     walk_list(a, one.own_sizes);
@@ -231,7 +245,8 @@ inline std::string program_key(const ir::graph& traced, device where, const know
   const run::cuda::gpu& gpu = run::cuda::device_at(where.index);
   return key + gpu.name + " " + std::to_string(gpu.capability) + " " + std::to_string(gpu.multiprocessors) +
          "\nparameters " + std::to_string(run::cuda::parameter_bytes()) + "\nblas " +
-         (has_products(traced) ? run::cuda::blas().identity : "") + "\n" + structure;
+         (has_products(traced) ? run::cuda::blas().identity : "") + "\ndnn " +
+         (has_windows(traced) && has_products(traced) ? run::cuda::dnn().identity : "") + "\n" + structure;
 }
 
 /// Whether a program consists of numbers and texts: without calls of functions, and without open sizes.

@@ -51,6 +51,15 @@ SINTER_API arena place(series<lifetime> blocks) {
   return out;
 }
 
+/// The elements of an array with these strides, which do not overlap; with gaps behind its rows.
+inline std::int64_t elements_of(const ir::shape& extents, const series<dim>& strides,
+                                std::span<const std::int64_t> sizes) {
+  if (strides.empty()) return ir::product(extents).evaluate(sizes);
+  std::int64_t most = 1;
+  for (std::size_t d = 0; d < extents.size(); ++d) most = std::max(most, (extents[d] * strides[d]).evaluate(sizes));
+  return most;
+}
+
 /// The buffers that kernels write, except those in `elsewhere`, with the kernels of first and last use. `strides` are those of
 /// `fused`.
 SINTER_API series<lifetime> lifetimes(const ir::graph& g, const series<kernel>& kernels,
@@ -65,8 +74,7 @@ SINTER_API series<lifetime> lifetimes(const ir::graph& g, const series<kernel>& 
       if (life.buffer < 0) {
         const ir::node& v = g[static_cast<node_id>(b.id)];
         const auto& layout = strides[static_cast<std::size_t>(b.id)];
-        const dim elements = layout.empty() ? ir::product(v.extents) : v.extents[0] * layout[0];
-        life = {b.id, k, k, elements.evaluate(sizes) * static_cast<std::int64_t>(size_of(v.type))};
+        life = {b.id, k, k, elements_of(v.extents, layout, sizes) * static_cast<std::int64_t>(size_of(v.type))};
       }
       life.last = k;
     }

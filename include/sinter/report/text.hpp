@@ -35,7 +35,7 @@ inline std::string place(location at) {
 inline std::string line_of(const kernel_report& k) {
   std::string out = k.name + " over " + k.space + ", reads " + bytes(k.read) + ", writes " + bytes(k.written) + ", " +
                     std::to_string(k.flops) + " FLOPs";
-  if (k.tier == "library") return out + ", a library call";
+  if (k.tier == "library") return out + ", a call of " + k.library;
   if (k.tier == "compiled") return out + ", compiled in " + fixed(k.milliseconds, 1) + " ms";
   return out + (k.tier.empty() ? "" : ", from " + k.tier);
 }

@@ -9,8 +9,9 @@
 #include "../../plan/fusion/gaps.hpp"
 #include "../../plan/fusion/parts.hpp"
 #include "../../plan/fusion/split.hpp"
+#include "../../plan/fusion/weights_order.hpp"
 #include "../../plan/kernel/sized.hpp"
-#include "../../plan/lowering/library_product.hpp"
+#include "../../plan/lowering/library_call.hpp"
 #include "../../plan/schedule/print.hpp"
 #include "../../run/cuda/program/blas.hpp"
 #include "../../run/cuda/program/nvrtc.hpp"
@@ -36,16 +37,16 @@ inline plan::memory_map device_layout_of(const ir::graph& g, std::span<const arg
   return m;
 }
 
-/// The matrix library's call for a single kernel, if there is a library, it supports the call, and no kernel of sinter is
-/// faster.
-inline std::optional<plan::blas_call> library_call(std::span<const plan::kernel> group, plan::size_fit fit,
-                                                   std::span<const std::int64_t> sizes, const plan::target& target,
-                                                   int device, const options& how) {
+/// A library's call for a single kernel, if there is a library, it supports the call, and no kernel of sinter is faster.
+inline std::optional<plan::library_call> library_call(std::span<const plan::kernel> group, plan::size_fit fit,
+                                                      std::span<const std::int64_t> sizes, const plan::target& target,
+                                                      const options& how) {
   const plan::kernel& k = group[0];
-  if (!target.blas || group.size() > 1 || fit.narrow) return {};
-  auto call = plan::as_blas(plan::with_sizes(k, sizes), true);
+  if (group.size() > 1 || fit.narrow) return {};
+  auto call = plan::as_library_call(plan::with_sizes(k, sizes), target, true);
   std::string why;
-  if (call && !run::cuda::can_multiply(to_matmul(*call, how), device, why)) {
+  const auto* const product = call ? std::get_if<plan::blas_call>(&*call) : nullptr;
+  if (product && !run::cuda::can_multiply(to_matmul(*product, how), target.device, why)) {
     logs::to("fusion", [&] { return k.label + ": no library call: " + why; });
     call.reset();
   }
@@ -102,20 +103,31 @@ inline void report_in_place(code& c, const ir::opaque& step, const series<cuda_p
   report_in_place(c, step, b.graph, b.results, b.kernels, b.when, b.first_step);
 }
 
-/// Fuses a graph, and again if products of many terms are summed in slices.
+/// Fuses a graph; again with weights in a library's order, and again if products of many terms are summed in slices.
 inline plan::fused fuse_in_slices(cuda_plan& p, ir::graph g, const memory_rule& memory,
                                   std::span<const std::int64_t> hints, bool reasons) {
   p.graph = std::move(g);
   p.results = separate_results(p.graph);
-  plan::fused fused = plan::fuse(p.graph, memory(p.graph, p.results), p.target, reasons);
-  const auto split = plan::products_to_split(p.graph, fused.kernels, hints, p.target);
-  if (split.empty()) return fused;
-  p.graph = plan::with_slices(p.graph, split);
-  // Its outputs are already the nodes behind reshapes; the results keep their first extents.
-  auto again = separate_results(p.graph);
-  for (std::size_t k = 0; k < again.size(); ++k) again[k].extents = std::move(p.results[k].extents);
-  p.results = std::move(again);
-  return plan::fuse(p.graph, memory(p.graph, p.results), p.target, reasons);
+  plan::own_strides own;
+  const auto fuse = [&] {
+    plan::memory_map m = memory(p.graph, p.results);
+    for (const auto& [id, strides] : own) m.strides[id] = strides;
+    return plan::fuse_with_libraries(p.graph, std::move(m), p.target, reasons);
+  };
+  const auto fuse_again = [&](ir::graph with) {
+    p.graph = std::move(with);
+    // Its outputs are already the nodes behind reshapes; the results keep their first extents.
+    auto again = separate_results(p.graph);
+    for (std::size_t k = 0; k < again.size(); ++k) again[k].extents = std::move(p.results[k].extents);
+    p.results = std::move(again);
+    return fuse();
+  };
+  plan::fused fused = fuse();
+  if (const auto weights = plan::weights_to_order(p.graph, fused.kernels, hints, p.target); !weights.empty())
+    return fuse_again(plan::with_ordered_weights(p.graph, weights, own));
+  if (const auto split = plan::products_to_split(p.graph, fused.kernels, hints, p.target); !split.empty())
+    return fuse_again(plan::with_slices(p.graph, split));
+  return fused;
 }
 
 inline cuda_plan plan_cuda(code& c, const ir::graph& g, const series<char>& copied, const memory_rule& memory,
@@ -192,23 +204,27 @@ inline void fill_gaps(cuda_plan& p, int device, const options& how) {
   const auto take = [&](cuda_group& group, const std::optional<plan::blas_call>& wider) {
     std::string why;
     const bool can = wider && run::cuda::can_multiply(to_matmul(*wider, how), device, why);
-    if (can) group.call = wider;
+    if (can) group.call = *wider;
     return can;
   };
   const auto buffer_of = [&](const cuda_group& group, const plan::blas_operand& o) {
     return p.kernels[group.first].buffers[static_cast<std::size_t>(o.buffer)].id;
   };
-  const auto is_fixed = [&](const cuda_group& group) { return group.call && p.kernels[group.first].symbols == 0; };
+  const auto product_of = [&](const cuda_group& group) -> const plan::blas_call* {
+    return group.call && p.kernels[group.first].symbols == 0 ? std::get_if<plan::blas_call>(&*group.call) : nullptr;
+  };
   for (cuda_group& group : p.groups)
-    if (is_fixed(group) && take(group, gaps.with_terms(p.kernels[group.first], *group.call)))
-      for (const auto* o : {&group.call->a, &group.call->b}) cleared.insert(buffer_of(group, *o));
+    if (const auto* call = product_of(group); call && take(group, gaps.with_terms(p.kernels[group.first], *call))) {
+      call = product_of(group);
+      for (const auto* o : {&call->a, &call->b}) cleared.insert(buffer_of(group, *o));
+    }
   for (cuda_group& group : p.groups)
-    if (is_fixed(group) && cleared.count(buffer_of(group, group.call->out)) == 0)
-      take(group, gaps.with_columns(p.kernels[group.first], *group.call));
+    if (const auto* call = product_of(group); call && cleared.count(buffer_of(group, call->out)) == 0)
+      take(group, gaps.with_columns(p.kernels[group.first], *call));
   for (const int id : cleared) first_user(p, id).cleared.push_back(gaps.of(id));
 }
 
-/// Chooses the products for the matrix library, and the kernels that share code.
+/// Chooses the kernels for libraries, and the kernels that share code.
 inline void choose_code(code& c, cuda_plan& p, const options& how) {
   const auto hints = hints_of(c.layout);
   series<std::size_t> alike(p.kernels.size(), p.kernels.size()), shaped;
@@ -216,7 +232,8 @@ inline void choose_code(code& c, cuda_plan& p, const options& how) {
     const plan::kernel& first = p.kernels[group.first];
     if (first.is_opaque()) continue;
     group.fit = fit_for(group.of(p.kernels), hints, p.target);
-    group.call = library_call(group.of(p.kernels), group.fit, hints, p.target, c.where.index, how);
+    group.call = library_call(group.of(p.kernels), group.fit, hints, p.target, how);
+    ensure(group.call || !first.is_product() || first.products[0].within.empty(), "a library reads through a pad");
     if (!group.call && group.count == 1 && first.symbols == 0) alike[group.first] = group.first;
     if (!is_of_shape(p, group)) continue;
     for (std::size_t k = group.first; k < group.first + group.count; ++k) {
@@ -267,6 +284,7 @@ inline void print_cuda(code& c, cuda_plan& p, const options& how, kernel_texts& 
       if (group.call) {
         c.about.steps[p.first_step + n].tier = "library";
         c.about.steps[p.first_step + n].schedule.clear();
+        c.about.steps[p.first_step + n].library = plan::libraries[group.call->index()].name;
         ++c.about.kernels;
         continue;
       }
@@ -319,8 +337,8 @@ inline void assemble_group(cuda_assembly& to, const cuda_plan& p, const cuda_gro
     for (const cuda_group& one : group.apart) assemble_group(to, p, one, nullptr, device, how, sizes, late);
     return;
   }
-  if (const auto call = open ? library_call(kernels, fit, sizes, p.target, device, how) : group.call) {
-    to.add_product(group, *call, how);
+  if (const auto call = open ? library_call(kernels, fit, sizes, p.target, how) : group.call) {
+    to.add_library_call(group, *call, how);
   } else if (module && fit == group.fit) {
     series<long> numbers;
     if (group.count == 1) p.shared.append_numbers(group.first, sizes, numbers);
@@ -389,18 +407,40 @@ inline bool calls_back(const ir::graph& g) {
   });
 }
 
+/// Whether the graph or a part of it has products of windows.
+inline bool has_windows(const ir::graph& g) {
+  const auto live = g.live();
+  return std::any_of(live.begin(), live.end(), [&](auto id) {
+    const auto& step = g[id].attr.step;
+    return g[id].code == ir::op::window || (step && std::any_of(step->parts.begin(), step->parts.end(),
+                                                                [](const auto& part) { return has_windows(part); }));
+  });
+}
+
+inline bool convolves(const convolution& what, int device) {
+  std::string why;
+  const bool can = run::cuda::can_convolve(what, device, why);
+  if (!can)
+    logs::to("fusion",
+             [&] { return "no library call for the convolution " + run::cuda::detail::described(what) + ": " + why; });
+  return can;
+}
+
 /// The facts of a GPU, and of the options for it.
 inline plan::target target_of(int device, const ir::graph& g, const options& how) {
   const run::cuda::gpu& gpu = run::cuda::device_at(device);
-  // The library is large, so it is opened only for products.
+  // Libraries are large, so they are opened only for their ops.
   const bool blas = has_products(g) && run::cuda::blas().problem.empty();
+  const bool dnn = has_products(g) && has_windows(g) && run::cuda::dnn().problem.empty();
   return plan::gpu_target({.capability = gpu.capability,
                            .multiprocessors = gpu.multiprocessors,
                            .blas = blas,
                            .tf32 = how.precision == precision::high,
                            .deterministic = how.deterministic,
                            .overlap = how.mode == mode::reduce_overhead,
-                           .parameter_bytes = run::cuda::parameter_bytes()});
+                           .parameter_bytes = run::cuda::parameter_bytes(),
+                           .convolves = dnn ? convolves : nullptr,
+                           .device = device});
 }
 
 /// The plan of a graph for these arguments. Reasons that are requested later come from planning it again.

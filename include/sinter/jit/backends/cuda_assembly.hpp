@@ -6,12 +6,14 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <type_traits>
+#include <variant>
 
 #include "../../base/series.hpp"
 #include "../../emit/cuda/kernel.hpp"
 #include "../../plan/fusion/gaps.hpp"
 #include "../../plan/kernel/sized.hpp"
-#include "../../plan/lowering/library_product.hpp"
+#include "../../plan/lowering/library_call.hpp"
 #include "../../plan/schedule/fit.hpp"
 #include "../../run/cuda/program/blas.hpp"
 #include "../../run/cuda/program/nvrtc.hpp"
@@ -80,10 +82,10 @@ inline plan::size_fit fit_for(std::span<const plan::kernel> kernels, std::span<c
   return all;
 }
 
-/// The kernels of a launch, and its form: a call of the matrix library, or a printed text.
+/// The kernels of a launch, and its form: a call of a library, or a printed text.
 struct cuda_group {
   std::size_t first = 0, count = 0;
-  std::optional<plan::blas_call> call;  ///< for the sizes of the traced call
+  std::optional<plan::library_call> call;  ///< for the sizes of the traced call
   series<plan::row_gaps> cleared;       ///< gaps of padded arrays that are set to 0 before it runs
   emit::cuda_source source;
   int text = -1;             ///< the index of its first text among all compiled texts
@@ -156,13 +158,27 @@ class cuda_assembly {
     }
   }
 
-  void add_product(const cuda_group& g, const plan::blas_call& call, const options& how) {
+  void add_library_call(const cuda_group& g, const plan::library_call& call, const options& how) {
     run::cuda::step s;
-    s.what = run::cuda::action::product;
     s.label = label_of({&kernels_[g.first], 1});
-    s.product = to_matmul(call, how);
-    for (int b : {call.a.buffer, call.b.buffer, call.out.buffer, call.bias})
-      if (b >= 0) s.operands.push_back(operand_of(kernels_[g.first].buffers[static_cast<std::size_t>(b)]));
+    const auto add_buffers = [&](std::initializer_list<int> buffers) {
+      for (int b : buffers)
+        if (b >= 0) s.operands.push_back(operand_of(kernels_[g.first].buffers[static_cast<std::size_t>(b)]));
+    };
+    std::visit(
+        [&]<class Call>(const Call& c) {
+          if constexpr (std::is_same_v<Call, plan::blas_call>) {
+            s.what = run::cuda::action::product;
+            s.product = to_matmul(c, how);
+            add_buffers({c.a.buffer, c.b.buffer, c.out.buffer, c.bias});
+          } else {
+            s.what = run::cuda::action::convolution;
+            s.windows = c.what;
+            s.first = {c.image_offset, c.weights_offset, c.result_offset, c.bias_offset};
+            add_buffers({c.image, c.weights, c.result, c.bias});
+          }
+        },
+        call);
     out_.steps.push_back(std::move(s));
   }
 

@@ -5,6 +5,7 @@
 
 #include "../../base/log.hpp"
 #include "../lowering/opaque.hpp"
+#include "direct_results.hpp"
 #include "finish.hpp"
 #include "in_place.hpp"
 #include "less_memory.hpp"
@@ -117,7 +118,8 @@ class fusion {
 
   /// Stores a product's operand, unless it is a view of memory.
   void store_operand(node_id id) {
-    while (!memory_.stored[id] && ir::is_view(g_[id].code)) id = g_[id].in[0];
+    const auto is_read_through = [&] { return id < memory_.read_through.size() && memory_.read_through[id]; };
+    while (!memory_.stored[id] && (ir::is_view(g_[id].code) || is_read_through())) id = g_[id].in[0];
     if (!memory_.stored[id]) store_node(id);
   }
 
@@ -177,6 +179,8 @@ class fusion {
     for (auto& at : order) out.kernels.push_back(std::move(in_turn[at]));
     placed = picked(placed, order);
     placed = picked(placed, without_copies(g_, out.kernels, looked_));
+    series<char> changed;
+    placed = picked(placed, with_direct_results(g_, out.kernels, target_, changed));
     out.looked = looked_;
     for (auto& k : out.kernels) {
       k.symbols = static_cast<int>(memory_.hints.size());
@@ -193,7 +197,8 @@ class fusion {
     }
     drop_unread(out.kernels, g_);
     series<const void*> structures;
-    for (auto a : placed) structures.push_back(groups[a].made.what.get());
+    for (std::size_t k = 0; k < placed.size(); ++k)
+      structures.push_back(changed[k] ? nullptr : groups[placed[k]].made.what.get());
     out.alike = first_alike(out.kernels, structures);
     out.strides = std::move(memory_.strides);
     for (auto id : g_.inputs) out.strides[id].clear();

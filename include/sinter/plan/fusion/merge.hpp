@@ -7,7 +7,7 @@
 
 #include "../kernel/common.hpp"
 #include "../kernel/sized.hpp"
-#include "../lowering/library_product.hpp"
+#include "../lowering/library_call.hpp"
 #include "cost.hpp"
 #include "group.hpp"
 
@@ -341,12 +341,13 @@ class merging {
   /// Why both exceed the target's limits; "" if they do not.
   std::string beyond_limits(group_id a, group_id b, const group& both) {
     const kernel& k = both.made.what->code;
-    if (target_.blas && k.is_product()) {
+    if (k.is_product() && (target_.blas || target_.convolves != nullptr)) {
       // A product for the library stays a library call, unless that leaves much work to another launch.
       const kernel& product = groups_[a].code().is_product() ? groups_[a].code() : groups_[b].code();
-      if (!is_small_product(product, memory_.hints, target_) && as_blas(with_sizes(product, memory_.hints)) &&
-          !as_blas(with_sizes(without_unread(a, b, both), memory_.hints)))
-        return "the matrix library cannot do what follows";
+      if (!is_small_product(product, memory_.hints, target_) &&
+          as_library_call(with_sizes(product, memory_.hints), target_) &&
+          !as_library_call(with_sizes(without_unread(a, b, both), memory_.hints), target_))
+        return "the library cannot do what follows";
     }
     std::size_t large = 0, sums = 0;
     for (const auto& i : k.body) sums += i.span == span_of::row || i.span == span_of::both;

@@ -134,7 +134,8 @@ SINTER_API void pad_rows(const ir::graph& g, const series<node_id>& live, const 
   for (auto id : operands) read[id] = 1;
   const series<char> dense = detail::needed_dense(g, live);
   for (auto id : live)
-    if (made[id] != detail::made_rows::part && (read[id] || made[id] == detail::made_rows::plain) && !dense[id] &&
+    if (memory.strides[id].empty() && made[id] != detail::made_rows::part &&
+        (read[id] || made[id] == detail::made_rows::plain) && !dense[id] &&
         (g[id].code == ir::op::dot || ir::is_pointwise(g[id].code)))
       memory.strides[id] = detail::padded_strides(g[id], t.padding);
 }

@@ -15,7 +15,10 @@ void for_each_map(kernel& k, F&& f) {
     for (auto& r : i.ranges) f(r.at);
   }
   for (auto& s : k.stores) f(s.at.at);
-  for (auto& p : k.products) f(p.a.at), f(p.b.at);
+  for (auto& p : k.products) {
+    f(p.a.at), f(p.b.at);
+    for (auto& r : p.within) f(r.at);
+  }
 }
 
 inline std::uint32_t moved(std::uint32_t mask, const series<std::size_t>& order) {

@@ -123,6 +123,9 @@ struct product {
   access a, b;              ///< over the kernel's axes followed by the k axes
   series<dim> k;            ///< extents of the k axes
   std::int64_t terms = 1;   ///< their product, for the hints
+  /// Conditions over the axes of a and b. Where one does not hold, the operand lies in a pad, and the term is 0. Only calls of
+  /// libraries compute such products.
+  series<range> within;
   int batch = 0, m = 0;     ///< axes [0, batch) are batch, [batch, batch + m) rows of a, the rest columns of b
   dtype type = dtype::f32;  ///< of the result
 };

@@ -28,6 +28,7 @@ struct memory_map {
   series<series<dim>> strides;     ///< per node; empty: row-major
   series<std::int64_t> alignment;  ///< per node, in bytes; 0 or beyond the end: 64, as for memory that kernels write
   series<char> by_value;           ///< per node; beyond the end: false
+  series<char> read_through;       ///< per node, a pad with zeros that products read through; beyond the end: false
   series<std::int64_t> hints;      ///< example values of the size symbols, for cost decisions
 };
 

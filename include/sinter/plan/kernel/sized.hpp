@@ -23,6 +23,7 @@ SINTER_API kernel with_sizes(kernel k, std::span<const std::int64_t> sizes) {
     bind_map(p.a.at);
     bind_map(p.b.at);
     for (auto& e : p.k) bind(e);
+    for (auto& r : p.within) bind_map(r.at), bind(r.extent);
   }
   k.symbols = 0;
   return k;

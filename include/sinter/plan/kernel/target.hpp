@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "../../base/convolution.hpp"
+
 namespace sinter::engine::plan {
 
 /// Where the rows of an intermediate begin; the default is row-major order.
@@ -37,8 +39,11 @@ struct target {
   row_padding padding;                   ///< of intermediates that products read or write
   bool blas = false;                     ///< products, with their epilogues, become BLAS calls where possible
   bool tf32 = false;                     ///< f32 products may round their operands, so matrix units compute them
-  bool deterministic = false;            ///< scatter_add sums in order, and so do products of a scatter
+  bool deterministic = false;            ///< sums have one order in each call, of scatters and library calls too
   bool overlap = false;                  ///< independent kernels run side by side
+  /// Whether a library computes a convolution on the target's device; null without such a library.
+  bool (*convolves)(const convolution& what, int device) = nullptr;
+  int device = 0;
 };
 
 /// The facts that differ among GPUs, and among options for one GPU.
@@ -50,6 +55,8 @@ struct gpu_facts {
   bool deterministic = false;
   bool overlap = false;
   std::int64_t parameter_bytes = 4096;
+  bool (*convolves)(const convolution& what, int device) = nullptr;
+  int device = 0;
 };
 
 /// A multiprocessor's shared memory that blocks can use, minus their memory for sums.
@@ -75,7 +82,9 @@ constexpr target gpu_target(gpu_facts f = {}) {
           .blas = f.blas,
           .tf32 = f.tf32 && f.capability >= 80,
           .deterministic = f.deterministic,
-          .overlap = f.overlap};
+          .overlap = f.overlap,
+          .convolves = f.convolves,
+          .device = f.device};
 }
 
 }  // namespace sinter::engine::plan

@@ -225,7 +225,7 @@ inline bool is_narrow(const product_extents& e) { return e.n.number().value_or(1
 /// cores, in one wave of tiles of 64 by 64 (H200): few terms, and f32 that may be rounded to tf32.
 inline bool is_small_product(const kernel& c, std::span<const std::int64_t> sizes, const target& t) {
   const product& p = c.products[0];
-  if (!t.tf32 || p.type != dtype::f32) return false;
+  if (!t.tf32 || p.type != dtype::f32 || !p.within.empty()) return false;
   for (const auto* operand : {&p.a, &p.b})
     if (c.buffers[static_cast<std::size_t>(operand->buffer)].type != dtype::f32) return false;
   const product_extents e = extents_of(with_sizes(c, sizes));

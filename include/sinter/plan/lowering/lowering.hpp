@@ -151,8 +151,9 @@ class lowering {
     return value;
   }
 
-  /// The memory operand of `id`, through views, at coordinates over `axes` (which may extend the kernel's).
-  access address(node_id id, coordinates at, const series<dim>& axes) {
+  /// The memory operand of `id`, through views, at coordinates over `axes` (which may extend the kernel's). `within` receives the
+  /// conditions of pads that are read through.
+  access address(node_id id, coordinates at, const series<dim>& axes, series<range>* within = nullptr) {
     for (;;) {
       const ir::node& v = g_[id];
       for (std::size_t d = 0; d < at.size(); ++d)
@@ -160,6 +161,13 @@ class lowering {
       if (targets_.count(id))
         throw refusal{"%" + std::to_string(id) + " is complete only when its kernel ends", ir::no_node};
       if (memory_.stored[id]) return {buffer(k_, g_, memory_, id, false), linear(at, strides_of(id), axes.size())};
+      if (within != nullptr && id < memory_.read_through.size() && memory_.read_through[id]) {
+        at = lowering_of(v.code).parts(g_, id, at, axes.size())[0];
+        id = v.in[0];
+        for (std::size_t d = 0; d < at.size(); ++d)
+          if (!v.attr.dims[d].is(0) || !v.attr.dims[at.size() + d].is(0)) within->push_back({at[d], g_[id].extents[d]});
+        continue;
+      }
       const auto through = lowering_of(v.code).through;
       if (through == nullptr) throw refusal{"an operand that is read as a whole has to be in memory", id};
       if (reads_offset(v))

@@ -86,6 +86,7 @@ class structure_writer {
     append(static_cast<char>(memory_.stored[id] ? 's' : 'c'));
     append(computed);
     append(filled);
+    append(id < memory_.read_through.size() && memory_.read_through[id]);
     if (filled) return;
     if (memory_.stored[id]) {
       append_dims(memory_.strides[id]);

@@ -43,6 +43,8 @@ struct dot_op : in_memory {
       to.k[j] = p.k[order[j]];
       to.a.at.stride[first + j] = p.a.at.stride[first + order[j]];
       to.b.at.stride[first + j] = p.b.at.stride[first + order[j]];
+      for (std::size_t r = 0; r < p.within.size(); ++r)
+        to.within[r].at.stride[first + j] = p.within[r].at.stride[first + order[j]];
     }
     p = std::move(to);
   }
@@ -60,8 +62,9 @@ struct dot_op : in_memory {
     coordinates ks;
     for (std::size_t d = inner, next = l.n(); d < a.size(); ++d)
       ks.push_back(a[d].is(1) ? constant_coordinate(0, rank) : axis_coordinate(next++, rank));
-    p.a = l.address(v.in[0], joined(part(at, 0, inner, rank), ks), extended);
-    p.b = l.address(v.in[1], joined(joined(part(at, 0, nb, rank), ks), part(at, inner, at.size(), rank)), extended);
+    p.a = l.address(v.in[0], joined(part(at, 0, inner, rank), ks), extended, &p.within);
+    p.b = l.address(v.in[1], joined(joined(part(at, 0, nb, rank), ks), part(at, inner, at.size(), rank)), extended,
+                    &p.within);
     p.batch = count_axes(at, 0, nb);
     p.m = count_axes(at, nb, inner);
     order_terms(p, l.n());

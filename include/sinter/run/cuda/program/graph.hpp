@@ -90,7 +90,7 @@ class recording {
     return true;
   }
 
-  /// Determines which operands are values, the products' scratch memory, and the steps' labels.
+  /// Determines which operands are values, the scratch memory of libraries, and the steps' labels.
   void survey(std::span<void* const> given) {
     value_bytes_.assign(given.size(), 0);
     for (const step& s : sequence_.steps)
@@ -116,11 +116,9 @@ class recording {
       if (seen.insert(s.label).second) labels.append(s.label).append("\n");
       if (s.what == action::call)
         for (const sequence& part : s.call->parts()) survey(part, labels, seen);
-      if (s.what != action::product) continue;
-      // The greatest need of the plans for any alignment; products may run at once.
-      std::size_t most = 0;
-      for (int alignment = 1; alignment <= 16; alignment *= 2)
-        most = std::max(most, plan_.product(s, alignment).choice.workspace);
+      if (s.what != action::product && s.what != action::convolution) continue;
+      // Calls of libraries may run at once.
+      const std::size_t most = detail::library_of(s).workspace(s, plan_.tuned, plan_.device);
       const std::int64_t at = (scratch_end_ + 255) / 256 * 256;
       plan_.workspace.emplace(&s, at);
       if (most > 0) scratch_end_ = at + static_cast<std::int64_t>(most);

@@ -12,7 +12,6 @@
 #include "nvrtc.hpp"
 #include "order.hpp"
 #include "program.hpp"
-#include "tune.hpp"
 
 namespace sinter::engine::run::cuda {
 
@@ -22,16 +21,10 @@ namespace detail {
 struct walk_plan {
   int device = 0;
   bool tuned = false;
-  sorted_map<const step*, std::int64_t> workspace;  ///< offset of a product's scratch memory
+  sorted_map<const step*, std::int64_t> workspace;  ///< offset of a library call's scratch memory
   sorted_map<const sequence*, series<series<int>>> waits;
   const char* source = nullptr;  ///< sequence::choose
   step choose;                   ///< the launch of `source`, made on first use
-
-  /// The library's plan for addresses of this alignment.
-  product_plan& product(const step& s, int alignment) const {
-    return tuned && alignment == 16 ? tuned_product(s.product, device, s.label)
-                                    : plan_product(s.product, alignment, device);
-  }
 };
 
 /// The results of a walk for later walks, in the order of the walk.
@@ -54,7 +47,8 @@ inline bool does_nothing(const step& s) {
     case action::fill:
       return fills_nothing(s);
     case action::product:
-      return is_empty(s.product);
+    case action::convolution:
+      return library_of(s).is_empty(s);
     case action::call:
       return false;
   }
@@ -84,7 +78,7 @@ class tape {
         context_(device_at(plan.device).context),
         graph_(to.made.get()) {}
 
-  /// For a later walk: false if a node cannot take its operands, because a library now computes a product in another way, for
+  /// For a later walk: false if a node cannot take its operands, because a library now computes a step in another way, for
   /// example.
   bool fits() const { return !stale_; }
   std::size_t changed() const { return changed_; }
@@ -304,9 +298,10 @@ class tape {
         add_fill(s, table);
         break;
       case action::product:
+      case action::convolution:
         note_operands(s, table);
         note(reinterpret_cast<std::uintptr_t>(workspace_));
-        add_product(s, table);
+        add_library(s, table);
         break;
       case action::call: {
         sinter::detail::local_list<void*, 128> buffers(s.operands.size());
@@ -342,14 +337,11 @@ class tape {
         [&](api::node of) { return driver().graph_set_memset(to_.code, of, &f, context_); });
   }
 
-  void add_product(const step& s, const detail::operand_table& table) {
+  void add_library(const step& s, const detail::operand_table& table) {
     const auto child = [&] {
-      const detail::product_addresses at =
-          detail::offset(s.product, {table[s.operands[0]], table[s.operands[1]], table[s.operands[2]],
-                                     s.operands.size() > 3 ? table[s.operands[3]] : nullptr});
-      product_plan& p = plan_.product(s, detail::common_alignment(s.product, at));
-      return detail::captured(
-          plan_.device, [&](queue& q) { multiply(p, s.product, at, workspace_ + plan_.workspace.at(&s), q, s.label); });
+      return detail::captured(plan_.device, [&](queue& q) {
+        detail::library_of(s).request(s, table, workspace_ + plan_.workspace.at(&s), plan_.tuned, q);
+      });
     };
     next(
         false,

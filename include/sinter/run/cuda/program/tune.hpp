@@ -1,4 +1,4 @@
-// run/cuda/program/tune.hpp: the fastest of cuBLASLt's algorithms for a product, by measurement.
+// run/cuda/program/tune.hpp: the fastest of a library's algorithms for a product or a convolution, by measurement.
 #pragma once
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include "../../../base/series.hpp"
 #include "../device/capture.hpp"
 #include "blas.hpp"
+#include "convolve.hpp"
 
 namespace sinter::engine::run::cuda {
 
@@ -51,14 +52,15 @@ class trial_operands {
   storage memory_;
 };
 
-/// Milliseconds for a few products with the plan's present algorithm, the best of some tries. Infinite if the driver has no
-/// room.
-SINTER_API float measured(product_plan& p, const trial_operands& on, int device, const char* label) {
+/// Milliseconds for a few requests of one call, the best of some tries. Infinite if the driver has no room.
+template <class Request>
+float measured(int device, Request&& request) {
   constexpr int together = 8, tries = 4;
   const driver_table& call = driver();
   queue& q = current_queue(device);
+  request(q);  // everything is loaded then
   const graph_handle graph = captured(device, [&](queue& c) {
-    for (int i = 0; i < together; ++i) multiply(p, p.what, on.at, on.workspace, c, label);
+    for (int i = 0; i < together; ++i) request(c);
   });
   struct timing {
     api::executable code = nullptr;
@@ -70,7 +72,7 @@ SINTER_API float measured(product_plan& p, const trial_operands& on, int device,
       if (end != nullptr) call.event_destroy(end);
     }
   } t;
-  const char* const doing = "measuring a product";
+  const char* const doing = "measuring a call of a library";
   float best = std::numeric_limits<float>::infinity();
   const api::result made = with_room(device, [&] { return call.graph_instantiate(&t.code, graph.get(), 0); });
   if (made == api::out_of_memory) return best;
@@ -91,26 +93,59 @@ SINTER_API float measured(product_plan& p, const trial_operands& on, int device,
   return best;
 }
 
-/// Makes the fastest of the library's algorithms the plan's choice. It is the library's first one unless another is clearly
-/// faster, or if there is no room to measure.
-inline void tune(product_plan& p, int device, const char* label) {
-  const series<blas_table::heuristic> offers = offers_of(p, 8);
-  if (offers.size() < 2) return;
-  std::size_t workspace = 0;
-  for (const auto& o : offers) workspace = std::max(workspace, o.workspace);
+/// Makes the fastest of the library's offers the plan's choice. It is the library's first one unless another is clearly faster.
+template <class Plan, class Offers, class Request>
+void choose_fastest(Plan& p, const Offers& offers, int device, Request&& request) {
   p.choice = offers[0];
-  const trial_operands on(p.what, workspace, device);
-  if (!on) return;
-  float best = 0.95f * measured(p, on, device, label);
+  float best = 0.95f * measured(device, request);
   std::size_t chosen = 0;
   for (std::size_t i = 1; i < offers.size(); ++i) {
     p.choice = offers[i];
-    const float took = measured(p, on, device, label);
+    const float took = measured(device, request);
     if (took >= best) continue;
     best = took;
     chosen = i;
   }
   p.choice = offers[chosen];
+}
+
+template <class Offers>
+std::size_t most_workspace(const Offers& offers) {
+  std::size_t most = 0;
+  for (const auto& o : offers) most = std::max(most, o.workspace);
+  return most;
+}
+
+inline void tune(product_plan& p, int device, const char* label) {
+  const series<blas_table::heuristic> offers = offers_of(p, 8);
+  if (offers.size() < 2) return;
+  p.choice = offers[0];
+  const trial_operands on(p.what, most_workspace(offers), device);
+  if (!on) return;
+  choose_fastest(p, offers, device, [&](queue& q) { multiply(p, p.what, on.at, on.workspace, q, label); });
+}
+
+/// The arrays of a convolution in one block of memory, then its scratch memory.
+inline void tune(convolution_plan& p, int device, const char* label) {
+  const series<convolution_offer> offers = offers_of(p, 8);
+  if (!offers.empty()) p.choice = offers[0];
+  if (offers.size() < 2) return;
+  const convolution& w = p.what;
+  const auto bytes_of = [&](const convolution_array& x, convolution_kind k) {
+    const auto bytes = static_cast<std::size_t>(sinter::engine::reach_of(x, w.spatial)) * size_of(k == w.kind ? w.written : w.type);
+    return (bytes + 255) / 256 * 256;
+  };
+  const std::size_t image = bytes_of(w.image, convolution_kind::image),
+                    weights = bytes_of(w.weights, convolution_kind::weights),
+                    result = bytes_of(w.result, convolution_kind::result),
+                    bias = (static_cast<std::size_t>(w.result.extents[1]) * size_of(w.written) + 255) / 256 * 256,
+                    all = image + weights + result + bias;
+  const storage memory = allocate_if_room(all + most_workspace(offers), device);
+  if (!memory) return;
+  auto* const base = static_cast<char*>(memory.data());
+  check(driver().fill(reinterpret_cast<api::address>(base), 0x3c, all, current_queue(device).handle), "filling memory");
+  const convolution_addresses at{base, base + image, base + image + weights, base + image + weights + result};
+  choose_fastest(p, offers, device, [&](queue& q) { convolve(p, at, base + all, q, label); });
 }
 
 }  // namespace detail
@@ -132,6 +167,25 @@ SINTER_API product_plan& tuned_product(const matmul& product, int device, const 
   p->handle = usual.handle;
   detail::make_plan(*p, blas());
   if (p->problem.empty()) detail::tune(*p, device, label);
+  here.tuned.push_back(std::move(p));
+  return *here.tuned.back();
+}
+
+/// The plan for a convolution on 16-byte aligned addresses, with the fastest of cuDNN's engines on this GPU. The first call
+/// measures them, and waits for the GPU. Throws system_error without cuDNN, or, naming `label`, if it fails.
+SINTER_API convolution_plan& tuned_convolution(const convolution& what, int device, const char* label = nullptr) {
+  convolution_plan& usual = plan_convolution(what, 16, device);
+  if (!usual.problem.empty() || what.deterministic) return usual;
+  detail::dnn_device& here = detail::dnn_of(device);
+  const std::lock_guard lock(here.tuning);
+  for (const auto& p : here.tuned)
+    if (p->what == what) return *p;
+  const context_scope scope(*usual.where);
+  auto p = std::make_unique<convolution_plan>();
+  p->what = what;
+  p->where = usual.where;
+  p->handle = usual.handle;
+  detail::tune(*p, device, label);
   here.tuned.push_back(std::move(p));
   return *here.tuned.back();
 }
