@@ -65,3 +65,29 @@ TEST_CASE("train_step passes on what a loss returns beside its value") {
   CHECK(q.w.to_vector() == std::vector<float>{-5, 1.5f});
   CHECK(q.b.item() == -0.5f);
 }
+
+TEST_CASE("sums of micro-batches by add and finish give the steps of update, in the sums' own memory") {
+  const optim::accumulate opt(3, optim::adam({.rate = 0.1}));
+  const auto gradient = [](int i) { return line{normal<float>(make_key(10 + i), 3), normal<float>(make_key(20 + i))}; };
+  const auto add = compile([&](const line& sum, const line& g) { return opt.add(sum, g); }, {.donate = {0}});
+  const auto finish =
+      compile([&](const line& p, const line& g, const auto& s) { return opt.finish(p, g, s); }, {.donate = {0, 2}});
+  line p{f32_1{1, 2, 3}, 4.f}, q{f32_1{1, 2, 3}, 4.f};
+  auto state = opt.init(p), known = opt.init(q);
+  for (int i = 0; i < 9; ++i) {
+    std::tie(q, known) = opt.update(q, gradient(i), known);
+    if (i % 3 < 2) {
+      const float* const place = state.sum.w.data();
+      state.sum = add(std::move(state.sum), gradient(i));
+      if (i % 3 == 1) CHECK(state.sum.w.data() == place);
+    } else {
+      std::tie(p, state) = finish(std::move(p), gradient(i), std::move(state));
+    }
+    for (int j = 0; j < 3; ++j) {
+      CHECK(p.w[j].item() == doctest::Approx(q.w[j].item()).epsilon(1e-6));
+      CHECK(state.sum.w[j].item() == doctest::Approx(known.sum.w[j].item()).epsilon(1e-6));
+    }
+  }
+  CHECK(state.count.item() == 0);
+  CHECK(state.inner.step.item() == 3);
+}

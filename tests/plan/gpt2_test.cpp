@@ -143,7 +143,9 @@ TEST_CASE("a norm of all gradients costs few bytes, and few launches") {
                 with = trained_by(optim::chain(optim::clip_by_global_norm(1), optim::adamw({.weight_decay = 0.1})));
   MESSAGE(without.launches() << " launches, " << with.launches() << " with the norm; bytes " << without.moved() << ", "
                              << with.moved());
-  CHECK(with.moved() < without.moved() * 1.05);
+  // A launch for the squares of each matrix, and few others.
+  CHECK(with.launches() <= without.launches() + 10 * layers + 4);
+  CHECK(with.moved() < without.moved() / 50 * 51);
 }
 
 TEST_CASE("gradients of micro-batches are added to donated sums in place") {
