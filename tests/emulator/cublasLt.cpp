@@ -1,8 +1,6 @@
 // tests/emulator/cublasLt.cpp: a stand-in for libcublasLt.so: column-major products with epilogues, in the stream's order.
 //
 // SINTER_EMULATOR_BLAS=refuse  finds no algorithm for any product; fail: finds one that fails
-#include <sinter/base/float16.hpp>
-
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -10,10 +8,14 @@
 #include <cstring>
 #include <string>
 
+#include "elements.hpp"
 #include "enqueue.hpp"
 #include "memory.hpp"
 
 namespace {
+
+using emulator::read;
+using emulator::write;
 
 struct layout {
   int type;
@@ -34,35 +36,6 @@ struct heuristic {
   float waves;
   int reserved[4];
 };
-
-double read(const void* p, int type, std::int64_t i) {
-  switch (type) {
-    case 0:
-      return static_cast<const float*>(p)[i];
-    case 1:
-      return static_cast<const double*>(p)[i];
-    case 2:
-      return static_cast<double>(static_cast<float>(static_cast<const sinter::f16*>(p)[i]));
-    default:
-      return static_cast<double>(static_cast<float>(static_cast<const sinter::bf16*>(p)[i]));
-  }
-}
-void write(void* p, int type, std::int64_t i, double x) {
-  switch (type) {
-    case 0:
-      static_cast<float*>(p)[i] = static_cast<float>(x);
-      break;
-    case 1:
-      static_cast<double*>(p)[i] = x;
-      break;
-    case 2:
-      static_cast<sinter::f16*>(p)[i] = sinter::f16(static_cast<float>(x));
-      break;
-    default:
-      static_cast<sinter::bf16*>(p)[i] = sinter::bf16(static_cast<float>(x));
-      break;
-  }
-}
 
 double finish(double x, int epilogue) {
   if (epilogue & 2) return x > 0 || x != x ? x : 0;

@@ -1,8 +1,6 @@
 // tests/emulator/cudnn.cpp: a stand-in for libcudnn.so: operation graphs of a convolution, a bias and a relu, in the stream's order.
 //
 // SINTER_EMULATOR_DNN=refuse  has no engine for any graph; fail: has engines that fail; single: has none for several operations
-#include <sinter/base/float16.hpp>
-
 #include <array>
 #include <bit>
 #include <cmath>
@@ -13,10 +11,14 @@
 #include <string>
 #include <vector>
 
+#include "elements.hpp"
 #include "enqueue.hpp"
 #include "memory.hpp"
 
 namespace {
+
+using emulator::read;
+using emulator::write;
 
 constexpr int bad_parameter = 2000, not_finished = 2004, not_supported = 3000, execution_failed = 5000;
 constexpr int pointwise = 0, windows = 1, engine = 2, choice = 3, heuristic = 4, execution_plan = 5, forward = 10,
@@ -99,35 +101,6 @@ bool is_packed(const array& x) {
     if (same) return true;
   }
   return false;
-}
-
-double read(const void* p, int type, std::int64_t i) {
-  switch (type) {
-    case 0:
-      return static_cast<const float*>(p)[i];
-    case 1:
-      return static_cast<const double*>(p)[i];
-    case 2:
-      return static_cast<double>(static_cast<float>(static_cast<const sinter::f16*>(p)[i]));
-    default:
-      return static_cast<double>(static_cast<float>(static_cast<const sinter::bf16*>(p)[i]));
-  }
-}
-void write(void* p, int type, std::int64_t i, double x) {
-  switch (type) {
-    case 0:
-      static_cast<float*>(p)[i] = static_cast<float>(x);
-      break;
-    case 1:
-      static_cast<double*>(p)[i] = x;
-      break;
-    case 2:
-      static_cast<sinter::f16*>(p)[i] = sinter::f16(static_cast<float>(x));
-      break;
-    default:
-      static_cast<sinter::bf16*>(p)[i] = sinter::bf16(static_cast<float>(x));
-      break;
-  }
 }
 
 /// What a graph computes.
@@ -336,9 +309,9 @@ int finish(descriptor& d) {
 SINTER_EXPORT std::size_t cudnnGetVersion() { return 91900; }
 SINTER_EXPORT std::size_t cudnnGetCudartVersion() { return static_cast<std::size_t>(emulator::library_major()) * 1000; }
 SINTER_EXPORT const char* cudnnGetErrorString(int status) {
-  return status == 0               ? "CUDNN_STATUS_SUCCESS"
-         : status == not_supported ? "CUDNN_STATUS_NOT_SUPPORTED"
-         : status == not_finished  ? "CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED"
+  return status == 0                  ? "CUDNN_STATUS_SUCCESS"
+         : status == not_supported    ? "CUDNN_STATUS_NOT_SUPPORTED"
+         : status == not_finished     ? "CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED"
          : status == execution_failed ? "CUDNN_STATUS_EXECUTION_FAILED"
                                       : "CUDNN_STATUS_BAD_PARAM";
 }

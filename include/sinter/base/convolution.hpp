@@ -33,13 +33,13 @@ struct convolution_array {
 struct convolution {
   convolution_kind kind = convolution_kind::result;
   convolution_epilogue after = convolution_epilogue::none;  ///< only of a result
-  dtype type = dtype::f32;                                  ///< of the two arrays that are read; sums are in f32, or f64
-  dtype written = dtype::f32;                               ///< of the array that is written, and of the bias
-  int spatial = 2;                                          ///< 2 or 3
+  dtype type = dtype::f32;     ///< of the two arrays that are read; sums are in f32, or f64
+  dtype written = dtype::f32;  ///< of the array that is written, and of the bias
+  int spatial = 2;             ///< 2 or 3
   std::int64_t groups = 1;
   convolution_array image, weights, result;
   std::array<std::int64_t, 3> step{1, 1, 1}, dilation{1, 1, 1}, low{}, high{};  ///< `low` and `high` are rows of zeros
-  bool tf32 = false;           ///< f32 operands may be rounded to tf32
+  bool tf32 = false;                                                            ///< f32 operands may be rounded to tf32
   bool deterministic = false;  ///< the order of sums is the same in each call
   bool operator==(const convolution&) const = default;
 };

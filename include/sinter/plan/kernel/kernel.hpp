@@ -120,9 +120,9 @@ struct buffer_use {
 
 /// The operands of a matrix product (B…, M…, K…) · (B…, K…, N…); offsets are affine in batch, m, n and k separately.
 struct product {
-  access a, b;              ///< over the kernel's axes followed by the k axes
-  series<dim> k;            ///< extents of the k axes
-  std::int64_t terms = 1;   ///< their product, for the hints
+  access a, b;             ///< over the kernel's axes followed by the k axes
+  series<dim> k;           ///< extents of the k axes
+  std::int64_t terms = 1;  ///< their product, for the hints
   /// Conditions over the axes of a and b. Where one does not hold, the operand lies in a pad, and the term is 0. Only calls of
   /// libraries compute such products.
   series<range> within;

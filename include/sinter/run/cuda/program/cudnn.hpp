@@ -22,8 +22,7 @@ struct dnn_table {
   int (*make)(int kind, void** descriptor) = nullptr;
   int (*destroy)(void* descriptor) = nullptr;
   int (*set)(void* descriptor, int attribute, int type, std::int64_t count, const void* values) = nullptr;
-  int (*get)(void* descriptor, int attribute, int type, std::int64_t most, std::int64_t* count,
-             void* values) = nullptr;
+  int (*get)(void* descriptor, int attribute, int type, std::int64_t most, std::int64_t* count, void* values) = nullptr;
   int (*finish)(void* descriptor) = nullptr;
   int (*execute)(void* handle, void* plan, void* arguments) = nullptr;
   const char* (*words)(int status) = nullptr;

@@ -68,8 +68,8 @@ inline constexpr std::array<library_row, 2> library_rows{
 
 /// The row of a step that calls a library.
 inline const library_row& library_of(const step& s) {
-  const auto* const row = std::find_if(library_rows.begin(), library_rows.end(),
-                                       [&](const library_row& r) { return r.what == s.what; });
+  const auto* const row =
+      std::find_if(library_rows.begin(), library_rows.end(), [&](const library_row& r) { return r.what == s.what; });
   ensure(row != library_rows.end(), "a library computes the step");
   return *row;
 }

@@ -121,7 +121,8 @@ inline void enqueue(const step& s, operand_table& table, bool tuned, queue& q, c
     }
     case action::product:
     case action::convolution:
-      if (const library_row& library = library_of(s); !library.is_empty(s)) library.request(s, table, nullptr, tuned, q);
+      if (const library_row& library = library_of(s); !library.is_empty(s))
+        library.request(s, table, nullptr, tuned, q);
       requested(api::success, s.label, q, call);
       break;
   }

@@ -62,9 +62,9 @@ struct step {
   std::int64_t bytes = 0, from = 0, pitch = 0, rows = 1;
   unsigned char value = 0;
 
-  matmul product;                             ///< of a, b and out
-  convolution windows;                        ///< of an image, weights and a result
-  std::array<std::int64_t, 4> first{};        ///< of a convolution: the first elements of its arrays and its bias
+  matmul product;                       ///< of a, b and out
+  convolution windows;                  ///< of an image, weights and a result
+  std::array<std::int64_t, 4> first{};  ///< of a convolution: the first elements of its arrays and its bias
   std::shared_ptr<const routine> call;  ///< its operands may have index -1 for an unread result
 
   std::size_t table_bytes() const { return numbers.empty() ? 0 : tabled * sizeof(void*) + numbers.size(); }

@@ -132,7 +132,8 @@ inline void tune(convolution_plan& p, int device, const char* label) {
   if (offers.size() < 2) return;
   const convolution& w = p.what;
   const auto bytes_of = [&](const convolution_array& x, convolution_kind k) {
-    const auto bytes = static_cast<std::size_t>(sinter::engine::reach_of(x, w.spatial)) * size_of(k == w.kind ? w.written : w.type);
+    const auto bytes =
+        static_cast<std::size_t>(sinter::engine::reach_of(x, w.spatial)) * size_of(k == w.kind ? w.written : w.type);
     return (bytes + 255) / 256 * 256;
   };
   const std::size_t image = bytes_of(w.image, convolution_kind::image),
