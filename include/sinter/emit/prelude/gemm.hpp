@@ -146,8 +146,8 @@ SX long distance(long step) { return step < 0 ? -step : step; }
 // to[x + width * d] = p[across(from + x) + deep(k0 + d)] for x < valid, zero up to width.
 template <class S> using pack_function = void(S* to, const void* p, const walk& across, const walk& deep, long from, long valid, long width, long k0, long k);
 template <class S, class T, class X, class D>
-SX_OUT void pack(S* __restrict to, const void* memory, const walk& across_, const walk& deep_, long from, long valid, long width, long k0, long k) {
-  const T* __restrict p = (const T*)memory;
+SX_OUT void pack(S* __restrict to, const void* __restrict memory, const walk& across_, const walk& deep_, long from, long valid, long width, long k0, long k) {
+  const T* p = (const T*)memory;
   const X across = walk_as<X>(across_);
   const D deep = walk_as<D>(deep_);
   constexpr bool vectors = __is_same(S, typename mem<T>::s);
@@ -257,7 +257,7 @@ SX_OUT void finish(const void* with, const S* c, long c_step, long i, long j, lo
     if constexpr (most<N> >= SINTER_W)
       for (; x + SINTER_W <= columns; x += SINTER_W) f(i + r, j + x, load(c + x), SINTER_W);
     if constexpr (least<N> % SINTER_W != 0 || least<N> != most<N>) {
-      const int lanes = (int)(columns - x);
+      const int lanes = least<N> == most<N> && most<N> < SINTER_W ? (int)most<N> : (int)(columns - x);
       if (lanes >= SINTER_W) __builtin_unreachable();
       if (lanes > 0) f(i + r, j + x, load(c + x), lanes);
     }
