@@ -86,7 +86,7 @@ SINTER_API text_parts split_prelude(std::string_view text) {
   return out;
 }
 
-/// The distinct parts of several preludes, in an order that agrees with each prelude; empty if there is no such order.
+/// The distinct parts of several preludes, in an order that agrees with each prelude; empty if no order does.
 SINTER_API series<std::string_view> merged_preludes(series<series<std::string_view>> rest) {
   series<std::string_view> out;
   const auto is_later = [&](std::string_view part) {
@@ -113,8 +113,8 @@ inline void undefine_macros(std::string_view source, std::string& out) {
 }
 
 /// The text of a unit of several printed kernels. Kernels whose vectors have the same lanes are in one namespace that has
-/// their prelude once, so that the compiler reads it once and instantiates each of its templates once. Each kernel has a
-/// namespace of its own in it, and its own macros.
+/// their prelude once: the compiler reads it once, and instantiates each of its templates once. Each kernel has a namespace
+/// of its own in it, and its own macros.
 SINTER_API std::string unit_text(std::span<const std::string* const> sources) {
   series<std::string> named;
   for (const auto* s : sources) named.push_back(named_text(*s));
