@@ -175,7 +175,10 @@ SX_OUT void pack(S* __restrict to, const void* __restrict memory, const walk& ac
           if (lanes == SINTER_W && x0 + SINTER_W <= valid) {
             SX_EACH square[l] = load(p + across(from + x0 + l) + k0 + d);
           } else {
-            for (long l = 0; l < SINTER_W; ++l) square[l] = x0 + l < valid ? load(p + across(from + x0 + l) + k0 + d, lanes) : V{};
+            V edge[SINTER_W];
+#pragma GCC unroll 1
+            for (long l = 0; l < SINTER_W; ++l) edge[l] = x0 + l < valid ? load(p + across(from + x0 + l) + k0 + d, lanes) : V{};
+            SX_EACH square[l] = edge[l];
           }
           transpose(square);
           for (long l = 0; l < lanes; ++l) store(to + (d + l) * width + x0, square[l]);
