@@ -114,9 +114,6 @@ void place(cursor* to, const leaf* leaves, int count, int axis, const Walker&...
   }
 }
 
-/// Loops smaller than this run on the calling thread.
-inline constexpr std::int64_t parallel_threshold = 1 << 15;
-
 /// The number of threads for loops.
 inline std::int64_t threads() {
 #if defined(_OPENMP)
@@ -126,11 +123,19 @@ inline std::int64_t threads() {
 #endif
 }
 
+/// Whether a loop over `work` elements runs on several threads: each of them, or each of eight, gets some microseconds of
+/// work. A parallel region takes about as long.
+inline bool worth_threads(std::int64_t work) {
+  constexpr std::int64_t least_of_two = 1 << 15;
+  const std::int64_t n = threads();
+  return n > 1 && work >= least_of_two / 2 * (n < 8 ? n : 8);
+}
+
 /// f(begin, end) over [0, n), in one piece per thread; `work` is the number of elements.
 template <class F>
 void parallel(std::int64_t n, [[maybe_unused]] std::int64_t work, F&& f) {
 #if defined(_OPENMP)
-  if (work >= parallel_threshold && n > 1 && omp_get_max_threads() > 1 && !omp_in_parallel()) {
+  if (n > 1 && worth_threads(work) && !omp_in_parallel()) {
 #pragma omp parallel
     {
       const std::int64_t threads = omp_get_num_threads(), t = omp_get_thread_num();

@@ -83,9 +83,10 @@ TEST_CASE("units are as many as run side by side, equally long, and never too la
   for (const auto& t : texts) given.push_back(&t);
   for (const std::size_t cores : {1, 2, 4, 16, 64}) {
     const auto units = run::detail::units_of(given, cores);
-    CHECK(units.size() == 1 + std::min<std::size_t>(39, std::max<std::size_t>(cores, 5)));
+    CHECK(units.size() == 1 + std::min<std::size_t>(39, std::max<std::size_t>(cores, 2)));
     std::set<std::size_t> all;
     for (const auto& u : units) {
+      CHECK_FALSE(u.empty());
       CHECK(u.size() <= run::detail::most_in_unit);
       if (std::count(u.begin(), u.end(), 7u) != 0) CHECK(u.size() == 1);
       if (std::count(u.begin(), u.end(), 3u) != 0 && cores == 16) CHECK(u.size() == 1);
@@ -96,10 +97,61 @@ TEST_CASE("units are as many as run side by side, equally long, and never too la
   CHECK(run::detail::units_of({}, 2).empty());
 }
 
+TEST_CASE("texts of a unit have their common prelude once, and each has its own functions and macros") {
+  const auto part = [](const char* name, const std::string& value) {
+    return "\nnamespace sx {\n#define " + std::string(name) + "_OF_PART " + value + "\nstatic int " + name +
+           "() { return " + name + "_OF_PART; }\n}  // namespace sx\n";
+  };
+  const auto text = [&](const std::string& first, std::vector<std::string> rest, const std::string& result) {
+    std::string out = "// label of " + result + part("first", first) + "using namespace sx;\n";
+    for (const auto& p : rest) out += p;
+    return out + "static int own() { return " + result +
+           "; }\nextern \"C\" void sinter_kernel(void* const* p, char*, const long*) { *(int*)p[0] = own(); }\n";
+  };
+  const std::string a = part("a", "10"), b = part("b", "200"), c = part("c", "3000");
+  const std::vector<std::string> texts = {text("1", {a, c}, "first() + a() + c()"), text("1", {b}, "first() + b()"),
+                                          text("1", {b, c}, "first() + b() + c_OF_PART"),
+                                          text("2", {a, b}, "first() + a() + b()"), printed(5, "without")};
+  std::vector<const std::string*> given;
+  for (const auto& t : texts) given.push_back(&t);
+  const std::string unit = run::detail::unit_text(given);
+  const auto count = [&](const std::string& what) {
+    int n = 0;
+    for (auto at = unit.find(what); at != std::string::npos; at = unit.find(what, at + 1)) ++n;
+    return n;
+  };
+  CHECK(count("static int first()") == 2);
+  CHECK(count("static int a()") == 2);
+  CHECK(count("static int c()") == 1);
+  CHECK(count("static int own()") == 4);
+  const watched w;
+  const auto made = run::build(texts);
+  CHECK(w.runs() == static_cast<int>(std::min(5u, std::max(1u, std::thread::hardware_concurrency()))));
+  std::vector<int> got;
+  for (const auto& m : made) got.push_back(written(m));
+  CHECK(got == std::vector<int>{3011, 201, 3201, 212, 5});
+}
+
+TEST_CASE("a prelude's parts are merged in an order that agrees with each text") {
+  using parts = std::vector<std::string_view>;
+  const auto merged = [](const std::vector<parts>& given) {
+    sinter::series<sinter::series<std::string_view>> all;
+    for (const auto& g : given) all.emplace_back(g.begin(), g.end());
+    const auto out = run::detail::merged_preludes(std::move(all));
+    return parts(out.begin(), out.end());
+  };
+  CHECK(merged({}).empty());
+  CHECK(merged({{}}).empty());
+  CHECK(merged({{"a", "c"}}) == parts{"a", "c"});
+  CHECK(merged({{"a", "c"}, {"a", "b", "c"}, {"a", "d"}}) == parts{"a", "b", "c", "d"});
+  CHECK(merged({{"b", "d"}, {"c", "d"}, {"a", "b"}}) == parts{"c", "a", "b", "d"});
+  CHECK(merged({{"a", "b"}, {"b", "a"}}).empty());
+}
+
 TEST_CASE("many kernels take few runs of the compiler, and each is found again by itself") {
   const watched w;
   const auto texts = printed(0, 20, "many");
-  const std::size_t units = std::max<std::size_t>(3, std::min(20u, std::max(1u, std::thread::hardware_concurrency())));
+  const std::size_t units = std::max<std::size_t>(1, std::min(20u, std::max(1u, std::thread::hardware_concurrency())));
   {
     const auto made = run::build(texts);
     CHECK(w.runs() == static_cast<int>(units));

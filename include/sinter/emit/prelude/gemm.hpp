@@ -20,6 +20,12 @@ namespace sinter::engine::emit {
 /// every sum depends on m, n, k and the strides only, not on the number of threads.
 inline constexpr std::string_view prelude_gemm = R"prelude(
 #define SX_OUT __attribute__((noinline, noclone)) static
+// Of functions that call those that compute: more work of g++ does not pay.
+#if __clang__
+#define SX_CONTROL SX_OUT
+#else
+#define SX_CONTROL __attribute__((optimize("O1"))) SX_OUT
+#endif
 namespace sx {
 template <long N> struct fixed {
   constexpr operator long() const { return N; }
@@ -47,6 +53,27 @@ struct table {
   const long* at;
   SX_IN long operator()(long i) const { return at[i]; }
 };
+// Where the elements of any of them lie; an instance of `apart` or of linear or along<1> or a table is what code is compiled for.
+struct walk {
+  long step;
+  const long* at;
+  SX_IN long operator()(long i) const { return at ? at[i] : i * step; }
+};
+struct apart : linear {
+  static constexpr bool may_be_1 = false;
+};
+template <class X> struct compiled_as { typedef X type; };
+template <long N> struct compiled_as<along<N>> { typedef apart type; };
+template <> struct compiled_as<along<1>> { typedef along<1> type; };
+template <class X> SX walk walk_of(X x) {
+  if constexpr (__is_same(X, table)) return {0, x.at};
+  else return {x.step, nullptr};
+}
+template <class X> SX X walk_as(const walk& w) {
+  if constexpr (__is_same(X, table)) return {w.at};
+  else if constexpr (__is_same(X, along<1>)) return {};
+  else return {w.step};
+}
 template <class T, class R, class C> struct matrix {
   typedef T element;
   const T* p;
@@ -81,8 +108,10 @@ template <class S> struct blocks {
 
 // c(MR, NV vectors) (+)= a(MR, k) b(k, NV vectors); element (r, d) of a lies at a + at[r] + deep(from + d). Blocks of the k axis are summed by themselves
 // here and below: rounding errors grow with a block and the number of blocks, not with their product.
+template <class S> using micro_function = void(long k, const S* a, const long* at, const walk& deep, long from, const S* b, long b_step, S* c, long c_step, bool first);
 template <class S, int MR, int NV, class D>
-SX_OUT void micro(long k, const S* __restrict a, const long* at, D deep, long from, const S* __restrict b, long b_step, S* __restrict c, long c_step, bool first) {
+SX_OUT void micro(long k, const S* __restrict a, const long* at, const walk& deep_, long from, const S* __restrict b, long b_step, S* __restrict c, long c_step, bool first) {
+  const D deep = walk_as<D>(deep_);
   typedef typename tr<S>::v V;
   V sum[MR][NV];
   long o[MR];
@@ -115,8 +144,12 @@ SX_OUT void micro(long k, const S* __restrict a, const long* at, D deep, long fr
 
 SX long distance(long step) { return step < 0 ? -step : step; }
 // to[x + width * d] = p[across(from + x) + deep(k0 + d)] for x < valid, zero up to width.
+template <class S> using pack_function = void(S* to, const void* p, const walk& across, const walk& deep, long from, long valid, long width, long k0, long k);
 template <class S, class T, class X, class D>
-SX_OUT void pack(S* __restrict to, const T* __restrict p, X across, D deep, long from, long valid, long width, long k0, long k) {
+SX_OUT void pack(S* __restrict to, const void* __restrict memory, const walk& across_, const walk& deep_, long from, long valid, long width, long k0, long k) {
+  const T* p = (const T*)memory;
+  const X across = walk_as<X>(across_);
+  const D deep = walk_as<D>(deep_);
   constexpr bool vectors = __is_same(S, typename mem<T>::s);
   if constexpr (X::may_be_1)
     if (across.step == 1) {
@@ -142,7 +175,10 @@ SX_OUT void pack(S* __restrict to, const T* __restrict p, X across, D deep, long
           if (lanes == SINTER_W && x0 + SINTER_W <= valid) {
             SX_EACH square[l] = load(p + across(from + x0 + l) + k0 + d);
           } else {
-            for (long l = 0; l < SINTER_W; ++l) square[l] = x0 + l < valid ? load(p + across(from + x0 + l) + k0 + d, lanes) : V{};
+            V edge[SINTER_W];
+#pragma GCC unroll 1
+            for (long l = 0; l < SINTER_W; ++l) edge[l] = x0 + l < valid ? load(p + across(from + x0 + l) + k0 + d, lanes) : V{};
+            SX_EACH square[l] = edge[l];
           }
           transpose(square);
           for (long l = 0; l < lanes; ++l) store(to + (d + l) * width + x0, square[l]);
@@ -202,62 +238,66 @@ SX room without_room() {
 }
 SX room alone() { return {nullptr, nullptr, 0, 1}; }
 
-// Where a product finds its operands: packed whole, in panels of MR rows of a and NR columns of b; packed block by block; or
-// where they lie.
-template <class S, class A, class B> struct operands {
-  long m, n, k;
-  A a;
-  B b;
-  const S *whole_a, *whole_b;
-  bool packs_a, packs_b;
-  room memory;
-  bool threads;  // run the tiles
-  SX_IN S* mine() const { return (S*)(memory.mine + (threads ? memory.each * thread_number() : 0)); }
+// The epilogue of `columns` sums of each of `rows` rows, from (i, j) on.
+template <class S> struct finisher {
+  void (*call)(const void* f, const S* c, long c_step, long i, long j, long rows, long columns);
+  const void* f;
+  SX_IN void operator()(const S* c, long c_step, long i, long j, long rows, long columns) const { call(f, c, c_step, i, j, rows, columns); }
 };
-
-// E is the epilogue with what is known of the extents; one that streams walks arrays of the result's size: in rows that are long.
-// One that is turned takes the result's columns as rows.
-template <class M, class N, class K, bool Streams, bool Turned, class F> struct epilogue {
-  static constexpr bool streams = Streams, turned = Turned;
-  typedef M rows;
-  typedef N columns;
-  typedef K depth;
-  F f;
-};
-
-template <class S, class E>
-SX_OUT void finish(E& epi, const S* c, long c_step, long i, long j, long rows, long columns) {
-  if constexpr (E::turned) {
+// N is the number of the result's columns. A turned product has them as its rows.
+template <class S, bool Turned, class N, class F>
+SX_OUT void finish(const void* with, const S* c, long c_step, long i, long j, long rows, long columns) {
+  const F& f = *(const F*)with;
+  if constexpr (Turned) {
     for (long r = 0; r < rows; r += SINTER_W) {
       const long lanes = rows - r < SINTER_W ? rows - r : SINTER_W;
-      for (long x = 0; x < columns; ++x) epi.f(j + x, i + r, load_strided(c + r * c_step + x, c_step, lanes), (int)lanes);
+      for (long x = 0; x < columns; ++x) f(j + x, i + r, load_strided(c + r * c_step + x, c_step, lanes), (int)lanes);
     }
     return;
   }
   for (long r = 0; r < rows; ++r, c += c_step) {
     long x = 0;
-    for (; x + SINTER_W <= columns; x += SINTER_W) epi.f(i + r, j + x, load(c + x), SINTER_W);
-    if constexpr (least<typename E::columns> % SINTER_W != 0 || least<typename E::columns> != most<typename E::columns>)
-      if (x < columns) epi.f(i + r, j + x, load(c + x), (int)(columns - x));
+    if constexpr (most<N> >= SINTER_W)
+      for (; x + SINTER_W <= columns; x += SINTER_W) f(i + r, j + x, load(c + x), SINTER_W);
+    if constexpr (least<N> % SINTER_W != 0 || least<N> != most<N>) {
+      const int lanes = least<N> == most<N> && most<N> < SINTER_W ? (int)most<N> : (int)(columns - x);
+      if (lanes >= SINTER_W) __builtin_unreachable();
+      if (lanes > 0) f(i + r, j + x, load(c + x), lanes);
+    }
   }
 }
 
+template <class S> struct operand {
+  const void* p;
+  walk row, column;
+  pack_function<S>* pack;
+};
+// Where a product finds its operands: packed whole, in panels of MR rows of a and NR columns of b; packed block by block; or where they lie, a
+// through tables, too. The functions are those of which a kernel has need, so that all products of a text share the rest.
+template <class S> struct operands {
+  long m, n, k;
+  operand<S> a, b;
+  micro_function<S>*wide, *narrow;  // of NV vectors, of one
+  finisher<S> epilogue;
+  bool streams;  // the epilogue walks arrays of the result's size: in rows that are long
+  room memory;
+  bool packs_a, packs_b, gathers;
+  bool threads;  // run the tiles
+  const S *whole_a, *whole_b;
+  SX_IN S* mine() const { return (S*)(memory.mine + (threads ? memory.each * thread_number() : 0)); }
+};
+
 template <class N> SX long rounded_up(long x, N by) { return (x + by - 1) / by * by; }
 
-template <class S, class A, class B, class E> SX_OUT void tile(const operands<S, A, B>& g, long i0, long i1, long j0, long j1, E& epi) {
+template <class S> SX_CONTROL void tile(const operands<S>& g, long i0, long i1, long j0, long j1) {
   typedef blocks<S> Z;
-  typedef typename E::columns N;
-  constexpr bool one_part = most<typename E::depth> <= Z::KC, known = least<N> == most<N>;
-  constexpr bool may_at_once = one_part ? !(E::streams && least<N> > 4 * Z::NR && least<typename E::rows> * least<N> > Z::at_once) : least<typename E::depth> <= Z::KC;
-  constexpr long edge = least<N> % Z::NR;
-  constexpr bool may_gather = gathered<S, A> && least<N> <= Z::few_columns, may_pack_a = !gathered<S, A> || most<N> > Z::few_columns;
   const long parts = g.k > Z::KC ? (g.k + Z::KC - 1) / Z::KC : 1, part = (g.k + parts - 1) / parts;
   // Sums of one block that is small need no more than registers.
-  const bool at_once = may_at_once && parts == 1 && !(E::streams && g.n > 4 * Z::NR && g.m * g.n > Z::at_once);
-  alignas(64) S one[may_at_once ? Z::MR * Z::NR : 1];
+  const bool at_once = parts == 1 && !(g.streams && g.n > 4 * Z::NR && g.m * g.n > Z::at_once);
+  alignas(64) S one[Z::MR * Z::NR];
   // A panel of b of so few rows takes no memory.
-  constexpr bool shallow = most<typename E::depth> <= Z::shallow;
-  alignas(64) S little[shallow ? Z::NR * Z::shallow : 1];
+  const bool shallow = g.k <= Z::shallow;
+  alignas(64) S little[Z::NR * Z::shallow];
   S* const mine = g.mine();
   // Rows of sums lie in different sets of the caches.
   const long c_step = at_once ? Z::NR : rounded_up(j1 - j0, Z::NR) + SINTER_W;
@@ -270,11 +310,10 @@ template <class S, class A, class B, class E> SX_OUT void tile(const operands<S,
   long at[Z::MR];
   for (long h0 = i0; h0 < i1; h0 += step) {
     const long h1 = h0 + step < i1 ? h0 + step : i1;
-    for (int q = 0; q < (one_part ? 1 : parts); ++q) {
+    for (long q = 0; q < parts; ++q) {
       const long k0 = q * part, k = k0 + part < g.k ? part : g.k - k0;
-      if constexpr (may_pack_a)
-        if (g.packs_a)
-          for (long i = h0; i < h1; i += Z::MR) pack(block_a + (i - h0) * k, g.a.p, g.a.row, g.a.column, i, i1 - i < Z::MR ? i1 - i : Z::MR, Z::MR, k0, k);
+      if (g.packs_a)
+        for (long i = h0; i < h1; i += Z::MR) g.a.pack(block_a + (i - h0) * k, g.a.p, g.a.row, g.a.column, i, i1 - i < Z::MR ? i1 - i : Z::MR, Z::MR, k0, k);
       for (long j = j0; j < j1; j += Z::NR) {
         const long columns = j1 - j < Z::NR ? j1 - j : Z::NR, width = rounded_up(columns, SINTER_W);
         const S* b;
@@ -282,43 +321,35 @@ template <class S, class A, class B, class E> SX_OUT void tile(const operands<S,
         if (g.whole_b) {
           b = g.whole_b + j * g.k + k0 * width;
         } else if (g.packs_b || columns != width) {
-          pack(block_b, g.b.p, g.b.column, g.b.row, j, columns, width, k0, k);
+          g.b.pack(block_b, g.b.p, g.b.column, g.b.row, j, columns, width, k0, k);
           b = block_b;
-        } else if constexpr (plain<S, B>) {
+        } else {
           b_step = g.b.row.step;
-          b = g.b.p + k0 * b_step + j;
+          b = (const S*)g.b.p + k0 * b_step + j;
         }
+        micro_function<S>* const multiply = columns <= SINTER_W ? g.narrow : g.wide;
         for (long i = h0; i < h1; i += Z::MR) {
           const long rows = h1 - i < Z::MR ? h1 - i : Z::MR;
           const S* a = g.whole_a ? g.whole_a + i * g.k + k0 * Z::MR : block_a + (i - h0) * k;
-          long a_step = Z::MR;
-          for (int r = 0; r < Z::MR; ++r) at[r] = r;
-          if constexpr (plain<S, A>)
-            if (!g.whole_a && !g.packs_a) {
-              a_step = g.a.column.step;
-              a = g.a.p + i * g.a.row.step + k0 * a_step;
-              // Rows past the end repeat the last one; nobody reads their sums.
-              for (int r = 0; r < Z::MR; ++r) at[r] = (r < rows ? r : rows - 1) * g.a.row.step;
-            }
+          walk deep{Z::MR, nullptr};
+          long from = 0;
+          const bool there = !g.whole_a && !g.packs_a;
+          const long base = there && !g.gathers ? i * g.a.row.step : 0;
+          if (there) {
+            a = (const S*)g.a.p + base + (g.gathers ? 0 : k0 * g.a.column.step);
+            deep = g.a.column;
+            from = g.gathers ? k0 : 0;
+          }
+          // Rows past the end repeat the last one; nobody reads their sums.
+#pragma GCC unroll 1
+          for (long r = 0; r < Z::MR; ++r) at[r] = there ? g.a.row(i + (r < rows ? r : rows - 1)) - base : r;
           S* to = at_once ? c : c + (i - h0) * c_step + (j - j0);
-          const auto multiply = [&](auto deep, long from) {
-            if constexpr (Z::NV == 1 || (known && (edge == 0 || edge > SINTER_W))) micro<S, Z::MR, Z::NV>(k, a, at, deep, from, b, b_step, to, c_step, q == 0);
-            else if constexpr (known && most<N> <= SINTER_W) micro<S, Z::MR, 1>(k, a, at, deep, from, b, b_step, to, c_step, q == 0);
-            else if (columns <= SINTER_W) micro<S, Z::MR, 1>(k, a, at, deep, from, b, b_step, to, c_step, q == 0);
-            else micro<S, Z::MR, Z::NV>(k, a, at, deep, from, b, b_step, to, c_step, q == 0);
-          };
-          if constexpr (may_gather) {
-            if (!g.whole_a && !g.packs_a) {
-              a = g.a.p;
-              for (int r = 0; r < Z::MR; ++r) at[r] = g.a.row(i + (r < rows ? r : rows - 1));
-              multiply(g.a.column, k0);
-            } else if constexpr (may_pack_a) multiply(linear{a_step}, 0);
-          } else multiply(linear{a_step}, 0);
-          if (at_once) finish(epi, to, c_step, i, j, rows, columns);
+          multiply(k, a, at, deep, from, b, b_step, to, c_step, q == 0);
+          if (at_once) g.epilogue(to, c_step, i, j, rows, columns);
         }
       }
     }
-    if (!at_once) finish(epi, c, c_step, h0, j0, h1 - h0, j1 - j0);
+    if (!at_once) g.epilogue(c, c_step, h0, j0, h1 - h0, j1 - j0);
   }
 }
 
@@ -352,8 +383,10 @@ template <class S, int R, int U> SX void strip(long k, const S* const (&x)[R], l
     if (k == 0) break;
   }
 }
+// Element (j, d) of b lies at b + j * b_across + d * b_deep.
+template <class S> using rows_function = void(long m, long n, long k, const S* x, long x_row, long x_step, const S* b, long b_across, long b_deep, S* c, long c_row);
 // R rows of results, of which m count: columns [0, n) of x(…, k) b(k, n), b contiguous along n.
-template <class S, int R, int U> SX_OUT void row_products(long m, long n, long k, const S* x, long x_row, long x_step, const S* b, long b_step, S* c, long c_row) {
+template <class S, int R, int U> SX_OUT void row_products(long m, long n, long k, const S* x, long x_row, long x_step, const S* b, long, long b_step, S* c, long c_row) {
   const S* rows[R];
   for (int r = 0; r < R; ++r) rows[r] = x + (r < m ? r : m - 1) * x_row;
   long j = 0;
@@ -370,7 +403,7 @@ SX_T V in_register(V x) {
   return x;
 }
 // Products of R rows of x and n rows of b, all contiguous along k; of rows past the m-th nothing is stored.
-template <class S, int R> SX_OUT void dots(long m, long n, long k, const S* x, long x_row, const S* b, long b_row, S* c, long c_row) {
+template <class S, int R> SX_OUT void dots(long m, long n, long k, const S* x, long x_row, long, const S* b, long b_row, long, S* c, long c_row) {
   typedef typename tr<S>::v V;
   constexpr int C = 4;
   constexpr long chunk = sum_block * SINTER_W;
@@ -412,58 +445,73 @@ SX_OUT void run_blocks(long count, int threads, void (*f)(void*, long), void* wi
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
   for (long t = 0; t < count; ++t) f(with, t);
 }
-template <bool May, class F> SX void each_block(long count, long threads, F f) {
-  if constexpr (May)
-    if (threads > 1 && count > 1) return run_blocks(count, (int)threads, [](void* with, long t) { (*(F*)with)(t); }, &f);
+template <class F> SX void each_block(long count, long threads, F f) {
+  if (threads > 1 && count > 1) return run_blocks(count, (int)threads, [](void* with, long t) { (*(F*)with)(t); }, &f);
   for (long t = 0; t < count; ++t) f(t);
 }
-template <class M, class N, class K> SX long workers(const room& memory, long m, long n, long k, long limit) {
-  if constexpr (may_reach<M, N, K>(1 << 18))
-    if (m * n * (k + 1) >= limit) return memory.threads;
-  return 1;
-}
+SX long workers(const room& memory, long m, long n, long k, long limit) { return m * n * k >= limit ? memory.threads : 1; }
 
-// m or n is 1: `count` results along the other axis, which steps through `across` by `step`.
-template <bool ByRow, class S, class X, class D, class E>
-SX void vector_product(long count, long k, const S* x, long x_step, const S* across, X step, D deep, E& epi, long threads) {
-  constexpr long chunk = 16 * SINTER_W;
-  each_block<may_reach<typename E::rows, typename E::columns, typename E::depth>(1 << 18)>((count + chunk - 1) / chunk, threads, [&](long t) {
-    alignas(64) S c[chunk];
-    const long j0 = t * chunk, n = count - j0 < chunk ? count - j0 : chunk;
-    if constexpr (X::may_be_1 && !D::may_be_1) row_products<S, 1, 8>(1, n, k, x, 0, x_step, across + j0, deep.step, c, 0);
-    else if constexpr (!X::may_be_1) dots<S, 1>(1, n, k, x, 0, across + j0 * step.step, step.step, c, 0);
-    else if (step.step == 1) row_products<S, 1, 8>(1, n, k, x, 0, x_step, across + j0, deep.step, c, 0);
-    else dots<S, 1>(1, n, k, x, 0, across + j0 * step.step, step.step, c, 0);
-    for (long j = 0; j < n; j += SINTER_W) {
-      const int lanes = n - j < SINTER_W ? n - j : SINTER_W;
-      if constexpr (ByRow) epi.f(0, j0 + j, load(c + j), lanes);
-      else
-        for (int l = 0; l < lanes; ++l) epi.f(j0 + j + l, 0, splat<typename tr<S>::v>(c[j + l]), 1);
-    }
-  });
-}
-
-// A few rows of a, contiguous, with b, contiguous along n or along k: nothing is worth being packed.
+// A few rows x, contiguous or not, with b, contiguous along n or along k: nothing is worth being packed. Rows of the result, or its one column.
 constexpr long few_rows = 8, few_wide_rows = 4;
-template <class S, class A, class B, class E> SX void few_row_product(long m, long n, long k, A a, B b, E& epi, long threads) {
-  constexpr long chunk = 8 * SINTER_W;
-  constexpr bool wide = blocks<S>::registers == 32 && blocks<S>::each == 1;
-  each_block<may_reach<typename E::rows, typename E::columns, typename E::depth>(1 << 18)>((n + chunk - 1) / chunk, threads, [&](long t) {
-    alignas(64) S c[few_rows * chunk];
+template <class S> SX_OUT void row_product(long m, long n, long k, const S* x, long x_row, long x_step, const S* b, long b_across, long b_deep, rows_function<S>* multiply, bool by_row, const finisher<S>& epilogue, long threads) {
+  const long chunk = (m == 1 ? 16 : 8) * SINTER_W;
+  each_block((n + chunk - 1) / chunk, threads, [&](long t) {
+    alignas(64) S c[few_rows * 8 * SINTER_W + SINTER_W];
     const long j0 = t * chunk, columns = n - j0 < chunk ? n - j0 : chunk;
-    if constexpr (!__is_same(decltype(B::column), along<1>))
-      if (b.column.step != 1) {
-        if (m <= 2) dots<S, 2>(m, columns, k, a.p, a.row.step, b.p + j0 * b.column.step, b.column.step, c, chunk);
-        else dots<S, 4>(m, columns, k, a.p, a.row.step, b.p + j0 * b.column.step, b.column.step, c, chunk);
-      }
-    if constexpr (decltype(B::column)::may_be_1)
-      if (b.column.step == 1) {
-        if (m <= 2) row_products<S, 2, (wide ? 8 : 4)>(m, columns, k, a.p, a.row.step, a.column.step, b.p + j0, b.row.step, c, chunk);
-        else row_products<S, 4, (wide ? 4 : 2)>(m, columns, k, a.p, a.row.step, a.column.step, b.p + j0, b.row.step, c, chunk);
-      }
-    finish(epi, c, chunk, 0, j0, m, columns);
+    multiply(m, columns, k, x, x_row, x_step, b + j0 * b_across, b_across, b_deep, c, chunk);
+    if (by_row) return epilogue(c, chunk, 0, j0, m, columns);
+    SX_EACH c[columns + l] = 0;
+    epilogue(c, 1, j0, 0, columns, 1);
   });
 }
+// For R rows, with strips of U vectors.
+template <class S, int R, int U, class X, class D> SX rows_function<S>* rows_of(X across, D) {
+  if constexpr (!X::may_be_1) return dots<S, R>;
+  else if constexpr (!D::may_be_1 || __is_same(X, along<1>)) return row_products<S, R, U>;
+  else return across.step == 1 ? row_products<S, R, U> : dots<S, R>;
+}
+
+// A product of tiles; of its operands all but packs_… and whole_… are known.
+template <class S> SX_CONTROL void tiles(operands<S>& g) {
+  typedef blocks<S> Z;
+  const long m = g.m, n = g.n, k = g.k, threads = workers(g.memory, m, n, k, 1 << 22);
+  // Tiles shrink until every worker has a few; sums do not depend on their size. Of few rows b is most of what is read: it is
+  // read once as long as tiles have all of them.
+  const long narrow = m <= Z::MC ? Z::NR : 4 * Z::NR;
+  long mc = Z::MC, nc = Z::NC;
+  auto count = [&] { return ((m + mc - 1) / mc) * ((n + nc - 1) / nc); };
+  while (threads > 1 && count() < 3 * threads && (nc > Z::NR || mc > Z::MR)) {
+    if (nc > narrow || (mc == Z::MR && nc > Z::NR)) nc /= 2;
+    else mc = rounded_up(mc / 2, Z::MR);
+  }
+  // What several tiles read is packed once, if it is small.
+  const long a_size = rounded_up(m, Z::MR) * k, b_size = rounded_up(n, SINTER_W) * k;
+  const bool worth = g.memory.whole && m * n * k >= 1 << 18;
+  const bool whole_a = g.packs_a && worth && n > nc && a_size <= Z::most_whole, whole_b = g.packs_b && worth && m > mc && b_size <= Z::most_whole;
+  if (whole_a || whole_b) {
+    S *const pa = (S*)g.memory.whole, *const pb = pa + (whole_a ? rounded_up(a_size, 64) : 0);
+    const long a_panels = whole_a ? (m + Z::MR - 1) / Z::MR : 0, ta = (a_panels + 7) / 8, b_panels = whole_b ? (n + Z::NR - 1) / Z::NR : 0;
+    each_block(ta + (b_panels + 1) / 2, (whole_a ? a_size : 0) + (whole_b ? b_size : 0) >= 1 << 16 ? threads : 1, [&](long t) {
+      if (t < ta)
+        for (long i = 8 * t * Z::MR; i < m && i < 8 * (t + 1) * Z::MR; i += Z::MR) g.a.pack(pa + i * k, g.a.p, g.a.row, g.a.column, i, m - i < Z::MR ? m - i : Z::MR, Z::MR, 0, k);
+      else
+        for (long j = (t - ta) * 2 * Z::NR; j < n && j < (t - ta + 1) * 2 * Z::NR; j += Z::NR) {
+          const long columns = n - j < Z::NR ? n - j : Z::NR;
+          g.b.pack(pb + j * k, g.b.p, g.b.column, g.b.row, j, columns, rounded_up(columns, SINTER_W), 0, k);
+        }
+    });
+    if (whole_a) g.whole_a = pa, g.packs_a = false;
+    if (whole_b) g.whole_b = pb, g.packs_b = false;
+  }
+  g.threads = threads > 1 && count() > 1;  // as each_block has it
+  const long down = (m + mc - 1) / mc;
+  each_block(count(), threads, [&](long t) {
+    const long i = t % down * mc, j = t / down * nc;
+    tile(g, i, i + mc < m ? i + mc : m, j, j + nc < n ? j + nc : n);
+  });
+}
+
+template <class S, class A> SX operand<S> operand_of(const A& a, pack_function<S>* pack) { return {a.p, walk_of(a.row), walk_of(a.column), pack}; }
 
 template <class S, bool Streams = false, bool Turned = false, class M, class N, class K, class A, class B, class F> static void gemm(M m_, N n_, K k_, A a, B b, F f, room memory) {
   typedef blocks<S> Z;
@@ -473,63 +521,53 @@ template <class S, bool Streams = false, bool Turned = false, class M, class N, 
   typedef decltype(A::column) AC;
   typedef decltype(B::row) BR;
   typedef decltype(B::column) BC;
-  epilogue<M, N, K, Streams, Turned, F> epi{f};
+  const finisher<S> epilogue{finish<S, Turned, N, F>, &f};
   if (m <= 0 || n <= 0) return;
   if constexpr (a_plain && b_plain && least<M> == 1 && most<M> == 1 && (BC::may_be_1 || (BR::may_be_1 && AC::may_be_1)))
     if (b.column.step == 1 || (b.row.step == 1 && a.column.step == 1))
-      return vector_product<true>(n, k, a.p, a.column.step, b.p, b.column, b.row, epi, workers<M, N, K>(memory, m, n, k, 1 << 18));
+      return row_product<S>(1, n, k, a.p, 0, a.column.step, b.p, b.column.step, b.row.step, rows_of<S, 1, 8>(b.column, b.row), true, epilogue, workers(memory, m, n, k, 1 << 18));
   if constexpr (a_plain && b_plain && least<N> == 1 && most<N> == 1 && (AR::may_be_1 || (AC::may_be_1 && BR::may_be_1)))
     if (a.row.step == 1 || (a.column.step == 1 && b.row.step == 1))
-      return vector_product<false>(m, k, b.p, b.row.step, a.p, a.row, a.column, epi, workers<M, N, K>(memory, m, n, k, 1 << 18));
+      return row_product<S>(1, m, k, b.p, 0, b.row.step, a.p, a.row.step, a.column.step, rows_of<S, 1, 8>(a.row, a.column), false, epilogue, workers(memory, m, n, k, 1 << 18));
   if constexpr (a_plain && b_plain && least<M> <= (__is_same(BC, along<1>) ? few_wide_rows : few_rows) && (BC::may_be_1 || (AC::may_be_1 && BR::may_be_1)) && may_reach<M, N, K>(1 << 15))
-    if (m * n * k >= 1 << 15 && ((m <= few_wide_rows && b.column.step == 1) || (m <= few_rows && b.column.step != 1 && a.column.step == 1 && b.row.step == 1)))
-      return few_row_product<S>(m, n, k, a, b, epi, workers<M, N, K>(memory, m, n, k, 1 << 18));
+    if (m * n * k >= 1 << 15 && ((m <= few_wide_rows && b.column.step == 1) || (m <= few_rows && b.column.step != 1 && a.column.step == 1 && b.row.step == 1))) {
+      constexpr int U = Z::registers == 32 && Z::each == 1 ? 4 : 2;
+      rows_function<S>* multiply;
+      if constexpr (most<M> <= 2) multiply = rows_of<S, 2, 2 * U>(b.column, b.row);
+      else if constexpr (least<M> > 2) multiply = rows_of<S, 4, U>(b.column, b.row);
+      else multiply = m <= 2 ? rows_of<S, 2, 2 * U>(b.column, b.row) : rows_of<S, 4, U>(b.column, b.row);
+      return row_product<S>(m, n, k, a.p, a.row.step, a.column.step, b.p, b.column.step, b.row.step, multiply, true, epilogue, workers(memory, m, n, k, 1 << 18));
+    }
 
-  constexpr bool gathers = gathered<S, A>;
+  typedef typename A::element AT;
+  typedef typename B::element BT;
+  typedef typename compiled_as<AR>::type XA;
+  typedef typename compiled_as<AC>::type DA;
+  constexpr bool gathers = gathered<S, A>, known = least<N> == most<N>;
+  constexpr bool may_gather = gathers && least<N> <= Z::few_columns;
   constexpr bool may_pack_a = gathers ? most<N> > Z::few_columns : !a_plain || (most<N> > 4 * Z::NR && may_reach<M, fixed<1>, K>(4097));
   constexpr bool may_pack_b = !b_plain || !__is_same(BC, along<1>) || (most<M> > 4 * Z::MR && may_reach<N, fixed<1>, K>(65537));
-  constexpr bool may_thread = may_reach<M, N, K>(1 << 22);
-  const long threads = workers<M, N, K>(memory, m, n, k, 1 << 22);
-  operands<S, A, B> g{m, n, k, a, b, nullptr, nullptr};
+  constexpr long edge = least<N> % Z::NR;
+  constexpr bool may_be_wide = Z::NV > 1 && most<N> > SINTER_W, may_be_narrow = Z::NV == 1 || !known || (edge != 0 && edge <= SINTER_W);
+  operands<S> g{m, n, k, operand_of<S>(a, nullptr), operand_of<S>(b, nullptr), nullptr, nullptr, epilogue, Streams, memory};
+  if constexpr (may_pack_a) g.a.pack = pack<S, AT, XA, DA>;
+  // Edges of b are packed, too.
+  if constexpr (may_pack_b || !known || least<N> % SINTER_W != 0) g.b.pack = pack<S, BT, typename compiled_as<BC>::type, typename compiled_as<BR>::type>;
+  if constexpr (may_be_wide) g.wide = micro<S, Z::MR, Z::NV, linear>;
+  if constexpr (may_be_narrow) g.narrow = micro<S, Z::MR, 1, linear>;
+  g.gathers = may_gather && n <= Z::few_columns;
+  if constexpr (may_gather && __is_same(AC, table))
+    if (g.gathers) {
+      if constexpr (may_be_wide) g.wide = micro<S, Z::MR, Z::NV, table>;
+      if constexpr (may_be_narrow) g.narrow = micro<S, Z::MR, 1, table>;
+    }
+  if constexpr (Z::NV == 1) g.wide = g.narrow;
   g.packs_a = may_pack_a && (gathers ? n > Z::few_columns : !a_plain || (n > 4 * Z::NR && m * k > 4096));
   g.packs_b = may_pack_b && (!b_plain || b.column.step != 1 || (m > 4 * Z::MR && n * k > 65536));
-  g.memory = memory;
-
-  // Tiles shrink until every worker has a few; sums do not depend on their size. Of few rows b is most of what is read: it is
-  // read once as long as tiles have all of them.
-  const long narrow = m <= Z::MC ? Z::NR : 4 * Z::NR;
-  long mc = Z::MC, nc = Z::NC;
-  auto count = [&] { return ((m + mc - 1) / mc) * ((n + nc - 1) / nc); };
-  if constexpr (may_thread)
-    while (threads > 1 && count() < 3 * threads && (nc > Z::NR || mc > Z::MR)) {
-      if (nc > narrow || (mc == Z::MR && nc > Z::NR)) nc /= 2;
-      else mc = rounded_up(mc / 2, Z::MR);
-    }
-  // What several tiles read is packed once, if it is small.
-  const long a_size = rounded_up(m, Z::MR) * k, b_size = rounded_up(n, SINTER_W) * k;
-  const bool worth = may_reach<M, N, K>(1 << 18) && memory.whole && m * n * k >= 1 << 18;
-  const bool whole_a = may_pack_a && g.packs_a && worth && n > nc && a_size <= Z::most_whole, whole_b = may_pack_b && g.packs_b && worth && m > mc && b_size <= Z::most_whole;
-  if (whole_a || whole_b) {
-    S *const pa = (S*)memory.whole, *const pb = pa + (whole_a ? rounded_up(a_size, 64) : 0);
-    const long a_panels = whole_a ? (m + Z::MR - 1) / Z::MR : 0, ta = (a_panels + 7) / 8, b_panels = whole_b ? (n + Z::NR - 1) / Z::NR : 0;
-    each_block<may_thread>(ta + (b_panels + 1) / 2, (whole_a ? a_size : 0) + (whole_b ? b_size : 0) >= 1 << 16 ? threads : 1, [&](long t) {
-      if (t < ta)
-        for (long i = 8 * t * Z::MR; i < m && i < 8 * (t + 1) * Z::MR; i += Z::MR) pack(pa + i * k, a.p, a.row, a.column, i, m - i < Z::MR ? m - i : Z::MR, Z::MR, 0, k);
-      else
-        for (long j = (t - ta) * 2 * Z::NR; j < n && j < (t - ta + 1) * 2 * Z::NR; j += Z::NR) {
-          const long columns = n - j < Z::NR ? n - j : Z::NR;
-          pack(pb + j * k, b.p, b.column, b.row, j, columns, rounded_up(columns, SINTER_W), 0, k);
-        }
-    });
-    if (whole_a) g.whole_a = pa, g.packs_a = false;
-    if (whole_b) g.whole_b = pb, g.packs_b = false;
-  }
-  g.threads = may_thread && threads > 1 && count() > 1;  // as each_block has it
-  const long down = (m + mc - 1) / mc;
-  each_block<may_thread>(count(), threads, [&](long t) {
-    const long i = t % down * mc, j = t / down * nc;
-    tile(g, i, i + mc < m ? i + mc : m, j, j + nc < n ? j + nc : n, epi);
-  });
+  if constexpr (may_reach<M, N, K>(1 << 18)) tiles(g);
+  else
+    for (long j = 0; j < n; j += Z::NC)
+      for (long i = 0; i < m; i += Z::MC) tile(g, i, m - i < Z::MC ? m : i + Z::MC, j, n - j < Z::NC ? n : j + Z::NC);
 }
 }  // namespace sx
 )prelude";

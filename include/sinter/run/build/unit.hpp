@@ -67,41 +67,136 @@ SINTER_API series<std::string_view> macros_of(std::string_view source) {
   return out;
 }
 
-/// The text of a unit of several printed kernels, each in a namespace with its own macros.
+/// A printed text: the parts of the prelude, in order, and its own functions. Texts whose functions are not behind
+/// `using namespace sx` have no parts.
+struct text_parts {
+  series<std::string_view> prelude;
+  std::string_view own;
+};
+
+SINTER_API text_parts split_prelude(std::string_view text) {
+  constexpr std::string_view closes = "}  // namespace sx\n", uses = "}  // namespace sx\nusing namespace sx;\n";
+  text_parts out{{}, text};
+  if (text.find(uses) == std::string_view::npos) return out;
+  out.own.remove_prefix(std::min(text.find('\n') + 1, text.size()));  // the label differs from text to text
+  for (std::size_t end; (end = out.own.find(closes)) != std::string_view::npos;) {
+    out.prelude.push_back(out.own.substr(0, end + closes.size()));
+    out.own.remove_prefix(end + closes.size());
+  }
+  return out;
+}
+
+/// The distinct parts of several preludes, in an order that agrees with each prelude; empty if no order does.
+SINTER_API series<std::string_view> merged_preludes(series<series<std::string_view>> rest) {
+  series<std::string_view> out;
+  const auto is_later = [&](std::string_view part) {
+    return std::any_of(rest.begin(), rest.end(),
+                       [&](const auto& r) { return !r.empty() && std::find(r.begin() + 1, r.end(), part) != r.end(); });
+  };
+  for (bool found = true; found;) {
+    found = false;
+    for (const auto& r : rest) {
+      if (r.empty() || is_later(r.front())) continue;
+      found = true;
+      out.push_back(r.front());
+      break;
+    }
+    for (auto& r : rest)
+      if (found && !r.empty() && r.front() == out.back()) r.erase(r.begin());
+  }
+  const bool all = std::all_of(rest.begin(), rest.end(), [](const auto& r) { return r.empty(); });
+  return all ? out : series<std::string_view>{};
+}
+
+inline void undefine_macros(std::string_view source, std::string& out) {
+  for (const auto name : macros_of(source)) out.append("#undef ").append(name).append("\n");
+}
+
+/// The text of a unit of several printed kernels. Kernels whose vectors have the same lanes are in one namespace that has
+/// their prelude once: the compiler reads it once, and instantiates each of its templates once. Each kernel has a namespace
+/// of its own in it, and its own macros.
 SINTER_API std::string unit_text(std::span<const std::string* const> sources) {
+  series<std::string> named;
+  for (const auto* s : sources) named.push_back(named_text(*s));
+  series<text_parts> parts;
+  series<series<std::size_t>> groups;
+  for (std::size_t i = 0; i < named.size(); ++i) {
+    parts.push_back(split_prelude(named[i]));
+    const auto same = std::find_if(groups.begin(), groups.end(), [&](const auto& g) {
+      const auto& first = parts[g[0]].prelude;
+      return !first.empty() && !parts[i].prelude.empty() && first[0] == parts[i].prelude[0];
+    });
+    if (same == groups.end()) groups.push_back({i});
+    else same->push_back(i);
+  }
   std::string out;
-  for (std::size_t i = 0; i < sources.size(); ++i) {
-    out.append("namespace unit_").append(std::to_string(i)).append(" {\n").append(named_text(*sources[i]));
-    out += "\n}\n";
-    for (const auto name : macros_of(*sources[i])) out.append("#undef ").append(name).append("\n");
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    series<series<std::string_view>> preludes;
+    for (const std::size_t i : groups[g]) preludes.push_back(parts[i].prelude);
+    std::string prelude;
+    for (const auto part : merged_preludes(preludes)) prelude.append(part);
+    out.append("namespace group_").append(std::to_string(g)).append(" {\n").append(prelude);
+    for (const std::size_t i : groups[g]) {
+      out.append("namespace unit_").append(std::to_string(i)).append(" {\n").append(parts[i].own).append("\n}\n");
+      undefine_macros(parts[i].own, out);
+    }
+    out += "}\n";
+    undefine_macros(prelude, out);
   }
   return out;
 }
 
 /// The greatest number of kernels in a unit: all wait for the last, and loading one loads all.
-inline constexpr std::size_t most_in_unit = 8;
+inline constexpr std::size_t most_in_unit = 32;
+
+/// The texts of a unit, and an estimate of the time to compile them.
+struct unit_plan {
+  series<std::size_t> texts;
+  series<std::string_view> prelude;  ///< distinct parts
+  std::size_t length = 0;
+
+  std::size_t length_with(const text_parts& t) const {
+    constexpr std::size_t own = 8;  // a character of a kernel costs about as much as eight of the prelude
+    std::size_t out = length + own * t.own.size();
+    for (const auto part : t.prelude)
+      if (std::find(prelude.begin(), prelude.end(), part) == prelude.end()) out += part.size();
+    return out;
+  }
+  void add(std::size_t i, const text_parts& t) {
+    length = length_with(t);
+    texts.push_back(i);
+    for (const auto part : t.prelude)
+      if (std::find(prelude.begin(), prelude.end(), part) == prelude.end()) prelude.push_back(part);
+  }
+};
 
 /// The indexes of texts, by unit: as many units as are compiled at the same time, or more if those would be too large.
-/// Starting a compiler takes longer than compiling a small kernel. Units have about equal lengths; users' texts are alone.
+/// Starting a compiler takes longer than compiling a small kernel, and texts of a unit share their prelude. Units take
+/// about equally long; users' texts are alone.
 SINTER_API series<series<std::size_t>> units_of(std::span<const std::string* const> sources, std::size_t side_by_side) {
-  series<std::size_t> printed, length;
-  series<series<std::size_t>> units, alone;
-  for (std::size_t i = 0; i < sources.size(); ++i)
+  series<std::size_t> printed;
+  series<series<std::size_t>> out, alone;
+  series<text_parts> parts;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    parts.push_back(split_prelude(*sources[i]));
     if (entry_suffix(*sources[i]).empty()) alone.push_back({i});
     else printed.push_back(i);
+  }
   std::stable_sort(printed.begin(), printed.end(),
                    [&](std::size_t a, std::size_t b) { return sources[a]->size() > sources[b]->size(); });
-  units.resize(std::min(printed.size(), std::max(side_by_side, (printed.size() + most_in_unit - 1) / most_in_unit)));
-  length.resize(units.size());
+  series<unit_plan> units(
+      std::min(printed.size(), std::max(side_by_side, (printed.size() + most_in_unit - 1) / most_in_unit)));
   for (const std::size_t i : printed) {
-    std::size_t best = units.size();
-    for (std::size_t u = 0; u < units.size(); ++u)
-      if (units[u].size() < most_in_unit && (best == units.size() || length[u] < length[best])) best = u;
-    units[best].push_back(i);
-    length[best] += sources[i]->size();
+    unit_plan* best = nullptr;
+    for (auto& u : units)
+      if (u.texts.size() < most_in_unit && (best == nullptr || u.length_with(parts[i]) < best->length_with(parts[i])))
+        best = &u;
+    best->add(i, parts[i]);
   }
-  units.insert(units.end(), alone.begin(), alone.end());
-  return units;
+  for (auto& u : units)
+    if (!u.texts.empty()) out.push_back(std::move(u.texts));
+  out.insert(out.end(), alone.begin(), alone.end());
+  return out;
 }
 
 }  // namespace detail
