@@ -1,0 +1,25 @@
+// plan/loops/build.hpp: a kernel's tree from its schedule: the steps, then the passes.
+#pragma once
+
+#include "apply.hpp"
+#include "skew.hpp"
+#include "staging.hpp"
+#include "tails.hpp"
+#include "waits.hpp"
+
+namespace sinter::engine::plan::loops {
+
+/// The tree of `k`, which must outlive it. Throws refusal where the schedule is not legal.
+inline tree build(const kernel& k, const schedules::schedule& s) {
+  detail::plan_of_loops p(k);
+  for (const auto& step : s.steps) std::visit([&](const auto& one) { p.apply(one); }, step);
+  tree t = detail::tree_maker(p).run();
+  place_tails(t);
+  for (const auto& step : s.steps)
+    if (const auto* one = std::get_if<schedules::skew>(&step)) place_skew(t, *one);
+  place_copies(t);
+  place_barriers(t);
+  return t;
+}
+
+}  // namespace sinter::engine::plan::loops

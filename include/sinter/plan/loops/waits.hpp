@@ -1,0 +1,154 @@
+// plan/loops/waits.hpp: barriers between threads of a block that write and read a common tile.
+#pragma once
+
+#include "staging.hpp"
+
+namespace sinter::engine::plan::loops {
+
+/// A use of a slot of a common tile since the last barrier. `turn` is relative to the tile's loop.
+struct pending_use {
+  int tile = -1;
+  int turn = 0;
+  bool writes = false;
+  bool any_turn = false;  ///< of an earlier run of the tile's loop
+};
+
+/// Walks statements in the order in which a thread meets them, and tells where two threads may meet in a tile.
+template <class Conflict>
+class pending_walk {
+ public:
+  /// conflict(parent node, place among its statements, use, earlier use) is called where a barrier is missing; true: it was put there.
+  pending_walk(const tree& t, Conflict conflict) : t_(t), conflict_(std::move(conflict)) {}
+
+  void run(int root) { sequence(root); }
+
+ private:
+  static constexpr int most_turns = 3;
+
+  const tile& at(int x) const { return t_.tiles[static_cast<std::size_t>(x)]; }
+
+  /// Whether barriers may lie inside: its turns are the same for all threads.
+  bool may_hold_barriers(int n) const {
+    if (t_[n].what != act::loop) return false;
+    bool common = false;
+    for_each_inside(t_, n, [&](int c) {
+      const node& x = t_[c];
+      common = common || x.what == act::barrier || x.what == act::wait || (x.to >= 0 && is_common(at(x.to)));
+    });
+    return common;
+  }
+
+  void sequence(int n) {
+    for (std::size_t i = 0; i < t_[n].inside.size(); ++i) {
+      const int c = t_[n].inside[i];
+      if (t_[c].what == act::barrier) {
+        pending_.clear();
+        continue;
+      }
+      if (may_hold_barriers(c)) {
+        enter(c);
+        continue;
+      }
+      if (meets(c) && conflict_(n, i)) {
+        pending_.clear();
+        ++i;
+      }
+      note(c);
+    }
+  }
+
+  void enter(int c) {
+    const piece* p = t_[c].piece >= 0 ? &t_.loop(t_[c].piece) : nullptr;
+    const int origin = p ? t_.origin(t_[c].piece) : -1;
+    if (p) open_.push_back(origin);
+    if (p && p->part == turns::next) {
+      shift_ += static_cast<int>(p->ahead);
+      shifted_ = origin;
+      sequence(c);
+      shift_ -= static_cast<int>(p->ahead);
+    } else if (p && p->part == turns::head) {
+      sequence(c);
+      pass(origin);
+    } else {
+      for (int turn = 0; turn < (p ? most_turns : 1); ++turn) {
+        sequence(c);
+        if (p) pass(origin);
+      }
+      for (auto& u : pending_)
+        if (p && at(u.tile).at == origin) u.any_turn = true;
+    }
+    if (p) open_.pop_back();
+  }
+  /// The next turn of a loop begins.
+  void pass(int origin) {
+    for (auto& u : pending_)
+      if (at(u.tile).at == origin) --u.turn;
+  }
+
+  series<pending_use> uses(int c) {
+    series<pending_use> out;
+    collect(c, out);
+    return out;
+  }
+  void collect(int c, series<pending_use>& out) {
+    const node& n = t_[c];
+    if (n.what == act::loop) {
+      if (n.piece >= 0) open_.push_back(t_.origin(n.piece));
+      for (int d : n.inside) collect(d, out);
+      if (n.piece >= 0) open_.pop_back();
+      return;
+    }
+    if (n.what == act::wait) {
+      out.push_back({n.tile, 0, true, false});
+      return;
+    }
+    for (const auto& u : uses_of(t_, n, open_))
+      if (is_common(at(u.tile)))
+        out.push_back({u.tile, at(u.tile).at == shifted_ ? shift_ : 0, u.writes, false});
+  }
+  bool meets(int c) {
+    if (t_[c].what == act::wait) return false;  // a thread waits for its own copies
+    for (const auto& u : uses(c))
+      for (const auto& e : pending_) {
+        if (u.tile != e.tile || !(u.writes || e.writes)) continue;
+        const int slots = at(u.tile).slots;
+        if (e.any_turn || (u.turn - e.turn) % slots == 0) return true;
+      }
+    return false;
+  }
+  void note(int c) {
+    if (detail::is_asked_for(t_[c])) return;  // it is written when it was waited for
+    for (auto& u : uses(c)) pending_.push_back(u);
+  }
+
+  const tree& t_;
+  Conflict conflict_;
+  series<pending_use> pending_;
+  series<int> open_;
+  int shift_ = 0, shifted_ = -2;
+};
+
+/// Whether a launch has several threads a block.
+inline bool has_threads(const tree& t, int root) {
+  bool found = false;
+  for_each_inside(t, root, [&](int n) { found = found || (t[n].piece >= 0 && t.loop(t.origin(t[n].piece)).to == bind::threads); });
+  return found;
+}
+
+/// Puts a barrier wherever one thread may meet what another wrote, or write what another still reads.
+inline void place_barriers(tree& t) {
+  for (const auto& l : t.launches) {
+    if (!has_threads(t, l.root)) continue;
+    pending_walk walk(t, [&](int parent, std::size_t at) {
+      node n;
+      n.what = act::barrier;
+      const int made = t.add(std::move(n));
+      series<int>& inside = t[parent].inside;
+      inside.insert(inside.begin() + at, made);
+      return true;
+    });
+    walk.run(l.root);
+  }
+}
+
+}  // namespace sinter::engine::plan::loops
