@@ -6,6 +6,7 @@
 #include "../schedule/step.hpp"
 #include "names.hpp"
 #include "tree.hpp"
+#include "uses.hpp"
 
 namespace sinter::engine::plan::loops {
 
@@ -218,7 +219,7 @@ class tree_maker {
 
   /// The loop inside which a reduction starts if no step says so: the last one that its result varies along, before its own.
   int place_of(int v) const {
-    const std::uint32_t own = axes_of_result(v), over = axes_over(at(v));
+    const std::uint32_t own = axes_of_parts(v)[0], over = axes_over(at(v));
     int found = -1;
     for (int q : p_.order) {
       const std::uint32_t bit = 1u << t_.loop(q).axis;
@@ -299,10 +300,19 @@ class tree_maker {
       refuse("stage: " + name(s.value) + " is copied " + (s.by == mover::tma ? "by tma" : "by async") +
              ", which takes loads without an index into shared memory alone");
     if (s.slots > 1 && s.at < 0) refuse("stage: a tile outside all loops has one slot");
+    if (s.slots > 1 && loop(s.at).to != bind::ordered && loop(s.at).to != bind::unrolled)
+      refuse("stage: the turns of " + loops::name(t_, s.at) + " have no order, so its tiles have one slot");
+    if (is_common(x)) demand_common(s);
     t_.tiles.push_back(std::move(x));
     made_value m{s.value, s.at, static_cast<int>(t_.tiles.size()) - 1};
     m.by = s.by;
     add_made(m);
+  }
+  /// A tile that threads share is the same for all of them.
+  void demand_common(const schedules::stage& s) const {
+    for (int q : p_.order)
+      if (rank(q) <= rank(s.at) && t_.loop(q).to == bind::threads && ((at(s.value).axes >> t_.loop(q).axis & 1u) || t_.loop(q).rest == tail::peel))
+        refuse("stage: " + name(s.value) + " in " + text_of(s.in) + " memory differs among the threads of " + loops::name(t_, q));
   }
   /// A tile in registers that a matrix intrinsic reads lies as it takes it.
   void hold_operand(tile& x) const {
@@ -334,19 +344,28 @@ class tree_maker {
       char& known = seen[static_cast<std::size_t>(v)];
       if (known) return;
       known = 1;
-      bool outside = false;
-      for (std::size_t m = 0; m < made_.size(); ++m) {
-        if (made_[m].value != v || !is_open(made_[m])) continue;
-        if (made_[m].at == p) out.push_back(static_cast<int>(m));
-        else outside = true;
+      for (int m : sources_of(v)) {
+        const int at_piece = made_[static_cast<std::size_t>(m)].at;
+        if (at_piece == p) out.push_back(m);
+        else if (is_open(made_[static_cast<std::size_t>(m)])) return;
       }
-      if (!outside) for_each_operand(at(v), [&](int o) { self(self, o); });
+      for_each_operand(at(v), [&](int o) { self(self, o); });
     };
     for (int r : roots) walk(walk, r);
     std::sort(out.begin(), out.end(), [&](int a, int b) {
       const auto &x = made_[static_cast<std::size_t>(a)], &y = made_[static_cast<std::size_t>(b)];
       return x.value != y.value ? x.value < y.value : a < b;
     });
+    return out;
+  }
+  /// Where a value may be found, best first; each is made of the next. What is being made is none of them.
+  series<int> sources_of(int v) const {
+    series<int> out;
+    const bool own = making_ >= 0 && t_.tiles[static_cast<std::size_t>(making_)].value == v;
+    for (const bool staged : {true, false})
+      for (std::size_t m = made_.size(); m-- > 0;)
+        if (made_[m].value == v && (made_[m].from == made_value::how::staged) == staged && !(own && staged && made_[m].tile >= making_))
+          out.push_back(static_cast<int>(m));
     return out;
   }
   bool is_open(const made_value& m) const { return m.at < 0 || std::count(open_.begin(), open_.end(), m.at) > 0; }
@@ -358,7 +377,7 @@ class tree_maker {
       made_[static_cast<std::size_t>(m)].done = true;
       if (x.from == made_value::how::staged) staged(x, out);
       else if (x.from == made_value::how::reduced) reduced(x, out);
-      else folded(x.value, x.source, x.tile, x.at, x.over, out);
+      else folded(x.value, x.source, x.tile, x.at, {x.over}, out);
     }
     return out;
   }
@@ -381,26 +400,24 @@ class tree_maker {
     series<char> seen(k_.body.size(), 0);
     const auto walk = [&](auto&& self, int v, bool first) -> void {
       if (seen[static_cast<std::size_t>(v)]) return;
-      for (std::size_t x = 0; x < t_.tiles.size(); ++x)
-        if (t_.tiles[x].value == v && is_visible(static_cast<int>(x)) && !(first && to >= 0 && static_cast<int>(x) >= to)) return;
+      if (visible_tile(t_, v, open_, first ? to : -1) >= 0) return;
       seen[static_cast<std::size_t>(v)] = 1;
       for_each_operand(at(v), [&](int o) { self(self, o, false); });
     };
     for (int r : roots) walk(walk, r, to >= 0 && t_.tiles[static_cast<std::size_t>(to)].value == r);
     series<int> out;
-    for (std::size_t v = 0; v < seen.size(); ++v)
-      if (seen[v]) out.push_back(static_cast<int>(v));
+    for (std::size_t v = 0; v < seen.size(); ++v) {
+      if (!seen[v]) continue;
+      if (const kind what = at(static_cast<int>(v)).kind; what == kind::reduce || what == kind::part)
+        refuse(name(static_cast<int>(v)) + " is read inside " + loops::name(t_, open_.empty() ? -1 : open_.back()) + ", where it is not made");
+      out.push_back(static_cast<int>(v));
+    }
     return out;
   }
-  bool is_visible(int x) const {
-    const int p = t_.tiles[static_cast<std::size_t>(x)].at;
-    return p < 0 || std::count(open_.begin(), open_.end(), p) > 0;
-  }
-
   void staged(const made_value& m, series<int>& out) {
     const tile& x = t_.tiles[static_cast<std::size_t>(m.tile)];
-    const bool common = x.in == space::shared || x.in == space::scratch;
     const series<int> roots{m.value};
+    const bool common = is_common(x) && !reads_private(m);
     node n;
     n.what = common ? act::copy : act::define;
     n.value = m.value;
@@ -408,18 +425,23 @@ class tree_maker {
     n.by = m.by;
     // The positions of a private tile are the turns of loops, so that each thread makes its own.
     const auto pieces = common ? series<int>{} : pieces_inside(m.at, at(m.value).axes);
-    nest(pieces, 0, operands_unless_made(m), [&](series<int>& to) {
+    const int was = std::exchange(making_, m.tile);
+    nest(pieces, 0, roots, [&](series<int>& to) {
       n.body = body_of(roots, m.tile);
       to.push_back(t_.add(n));
     }, out);
+    making_ = was;
   }
-  /// What making a value reads: an outer tile of it, or its operands.
-  series<int> operands_unless_made(const made_value& m) const {
-    for (const auto& x : made_)
-      if (x.value == m.value && x.tile < m.tile && is_open(x)) return {};
-    series<int> out;
-    for_each_operand(at(m.value), [&](int o) { out.push_back(o); });
-    return out;
+  /// Whether making a value reads what a thread has for itself.
+  bool reads_private(const made_value& m) const {
+    node n;
+    n.what = act::copy;
+    n.value = m.value;
+    n.to = m.tile;
+    n.body = body_of({m.value}, m.tile);
+    for (const auto& u : uses_of(t_, n, open_))
+      if (!u.writes && !is_common(t_.tiles[static_cast<std::size_t>(u.tile)])) return true;
+    return false;
   }
 
   void fill(int v, int base, series<int>& out) {
@@ -510,11 +532,13 @@ class tree_maker {
     int base = m.tile;
     const auto own = bound_over(pieces, over);
     for (int q : bound(own, bind::lanes)) base = add_total(m, base, q, out);
-    for (int q : bound(own, bind::threads)) {
+    const auto threads = bound(own, bind::threads);
+    for (int q : threads)
       if (!p_.shared(m.value, q))
         refuse("share: " + name(m.value) + " is summed along " + loops::name(t_, q) + ", which is bound to threads; say how they share it");
-      base = through_shared(m, base, q, out);
-    }
+      else if (t_.loop(q).rest == tail::peel)
+        refuse("share: " + name(m.value) + " is summed along " + loops::name(t_, q) + ", of which not all threads have a part; say guard");
+    if (!threads.empty()) through_shared(m, base, threads, out);
     for (int q : bound(own, bind::grid))
       refuse("share: " + name(m.value) + " is summed along " + loops::name(t_, q) + ", which is bound to the grid; share it by a launch");
   }
@@ -523,20 +547,31 @@ class tree_maker {
     for (const auto& s : t_.tiles[static_cast<std::size_t>(from)].along)
       if (s.piece >= 0 && s.piece != q) rest.push_back(s.piece);
     const int total = add_tiles(m.value, m.at, space::registers, rest);
-    folded(m.value, from, total, m.at, q, out);
+    folded(m.value, from, total, m.at, {q}, out);
     return total;
   }
-  int through_shared(const made_value& m, int from, int q, series<int>& out) {
-    const int parts = static_cast<int>(axes_of_parts(m.value).size());
-    const int partial = add_tiles(m.value, m.at, space::shared, {q});
-    for (int p = 0; p < parts; ++p) t_.tiles[static_cast<std::size_t>(partial + p)].row = -1;
-    put(m, from, partial, q, m.at, out);
+  void through_shared(const made_value& m, int from, const series<int>& turns_of, series<int>& out) {
+    const int partial = add_tiles(m.value, common_place(m), space::shared, turns_of);
+    put(m, from, partial, turns_of, m.at, out);
     const int total = add_tiles(m.value, m.at, space::registers, {});
-    folded(m.value, partial, total, m.at, q, out);
-    return total;
+    folded(m.value, partial, total, m.at, turns_of, out);
   }
-  /// Each turn of q leaves its result in the tiles `to`.
-  void put(const made_value& m, int from, int to, int q, int at_piece, series<int>& out) {
+  /// The innermost loop around m that is outside all loops of threads.
+  int common_place(const made_value& m) const {
+    int found = -1;
+    for (int q : p_.order) {
+      if (rank(q) > rank(m.at)) break;
+      if (t_.loop(q).to == bind::threads) {
+        if (!(axes_of_parts(m.value)[0] >> t_.loop(q).axis & 1u))
+          refuse("share: " + name(m.value) + " is the same for the threads of " + loops::name(t_, q) + ", inside which it is made");
+        break;
+      }
+      found = q;
+    }
+    return found;
+  }
+  /// Each turn of some pieces leaves its result in the tiles `to`.
+  void put(const made_value& m, int from, int to, const series<int>& turns_of, int at_piece, series<int>& out) {
     const auto axes = axes_of_parts(m.value);
     for (std::size_t p = 0; p < axes.size(); ++p) {
       node n;
@@ -544,19 +579,16 @@ class tree_maker {
       n.value = m.value;
       n.tile = from + static_cast<int>(p);
       n.to = to + static_cast<int>(p);
-      series<int> loops = pieces_inside(at_piece, axes[p]);
-      if (rank(q) > rank(at_piece)) loops.insert(loops.begin(), q);
+      series<int> loops;
+      for (int q : turns_of)
+        if (rank(q) > rank(at_piece)) loops.push_back(q);
+      for (int q : pieces_inside(at_piece, axes[p])) loops.push_back(q);
       nest(loops, 0, {}, [&](series<int>& inside) { inside.push_back(t_.add(n)); }, out);
     }
   }
-  /// Merges the partial results of the turns of q.
-  void folded(int v, int from, int to, int at_piece, int q, series<int>& out) {
+  /// Merges the partial results of the turns of some pieces.
+  void folded(int v, int from, int to, int at_piece, const series<int>& turns_of, series<int>& out) {
     fill(v, to, out);
-    const int turn = static_cast<int>(t_.pieces.size());
-    piece copy = t_.loop(q);
-    copy.of = q;
-    copy.to = bind::ordered;
-    t_.pieces.push_back(std::move(copy));
     series<int> loops = pieces_inside(at_piece, axes_of_result(v));
     const std::uint32_t further = axes_of_result(v) & ~axes_of_parts(v)[0];
     node n;
@@ -567,7 +599,13 @@ class tree_maker {
     for (int p : loops)
       if ((further >> t_.loop(p).axis & 1u) && t_.loop(p).to != bind::threads) n.over.push_back(p);
     erase_if(loops, [&](int p) { return std::count(n.over.begin(), n.over.end(), p) > 0; });
-    loops.push_back(turn);
+    for (int q : turns_of) {
+      piece copy = t_.loop(q);
+      copy.of = q;
+      copy.to = bind::ordered;
+      loops.push_back(static_cast<int>(t_.pieces.size()));
+      t_.pieces.push_back(std::move(copy));
+    }
     nest(loops, 0, {}, [&](series<int>& inside) { inside.push_back(t_.add(n)); }, out);
   }
 
@@ -578,14 +616,11 @@ class tree_maker {
       const int v = s.value;
       if (at(v).kind != kind::reduce || !(axes_over(at(v)) >> t_.loop(s.over).axis & 1u))
         refuse("share: " + name(v) + " is not summed along " + loops::name(t_, s.over));
-      const int partial = add_tiles(v, -1, space::scratch, {s.over});
-      for (std::size_t p = 0; p < axes_of_parts(v).size(); ++p) {
-        tile& x = t_.tiles[static_cast<std::size_t>(partial) + p];
-        x.row = -1;
-        x.value = -1;  // read by number alone
-      }
       std::size_t mine = 0;
-      while (made_[mine].value != v || made_[mine].from != made_value::how::reduced) ++mine;
+      while (mine < made_.size() && (made_[mine].value != v || made_[mine].from != made_value::how::reduced)) ++mine;
+      if (mine == made_.size()) refuse("share: " + name(v) + " has one launch that adds up its partial results");
+      const int partial = add_tiles(v, -1, space::scratch, {s.over});
+      for (std::size_t p = 0; p < axes_of_parts(v).size(); ++p) t_.tiles[static_cast<std::size_t>(partial) + p].value = -1;  // read by number
       series<int> inside;
       launch_partial(made_[mine], partial, s.over, inside);
       t_.launches.push_back({sequence(std::move(inside))});
@@ -600,7 +635,7 @@ class tree_maker {
       refuse("share: " + name(m.value) + " starts outside " + loops::name(t_, over) + ", whose turns are blocks");
     out = place(-1, {m.value});
     nest(outer, 0, {m.value}, [&](series<int>& inside) {
-      put(m, last_tile_of(m), partial, over, outer.back(), inside);
+      put(m, last_tile_of(m), partial, {over}, outer.back(), inside);
     }, out);
   }
   int last_tile_of(const made_value& m) const {
@@ -671,6 +706,7 @@ class tree_maker {
   tree& t_;
   series<made_value> made_;
   series<int> open_;
+  int making_ = -1;  ///< the tile that a stage fills
 };
 
 }  // namespace detail

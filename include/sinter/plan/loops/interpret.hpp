@@ -139,13 +139,16 @@ class interpreter {
       if (list && !std::count(list->begin(), list->end(), p)) list->push_back(p);
     });
     std::int64_t blocks = 1, threads = 1;
-    for (int p : grid_) blocks *= extent(p);
-    for (int p : threads_) threads *= extent(p);
+    for (int p : grid_) blocks *= width(p);
+    for (int p : threads_) threads *= width(p);
     std::vector<std::int64_t> order(static_cast<std::size_t>(blocks));
     for (std::size_t b = 0; b < order.size(); ++b) order[b] = static_cast<std::int64_t>(b);
     std::shuffle(order.begin(), order.end(), random_);
     for (auto b : order) run_block(root, b, threads);
   }
+
+  /// The blocks or threads along a piece: one, if there is nothing to do.
+  std::int64_t width(int p) const { return std::max<std::int64_t>(1, extent(p)); }
 
   void run_block(int root, std::int64_t block, std::int64_t threads) {
     block_ = static_cast<int>(block);
@@ -153,8 +156,8 @@ class interpreter {
     digits_.assign(static_cast<std::size_t>(threads), series<std::int64_t>(t_.pieces.size(), 0));
     for (std::int64_t a = 0; a < threads; ++a) {
       std::int64_t rest = block, mine = a;
-      for (int p : grid_) digits_[static_cast<std::size_t>(a)][static_cast<std::size_t>(p)] = rest % extent(p), rest /= extent(p);
-      for (int p : threads_) digits_[static_cast<std::size_t>(a)][static_cast<std::size_t>(p)] = mine % extent(p), mine /= extent(p);
+      for (int p : grid_) digits_[static_cast<std::size_t>(a)][static_cast<std::size_t>(p)] = rest % width(p), rest /= width(p);
+      for (int p : threads_) digits_[static_cast<std::size_t>(a)][static_cast<std::size_t>(p)] = mine % width(p), mine /= width(p);
     }
     private_.assign(static_cast<std::size_t>(threads), series<series<cell>>(t_.tiles.size()));
     flights_.assign(static_cast<std::size_t>(threads), series<series<flight>>(t_.tiles.size()));

@@ -6,15 +6,17 @@
 
 namespace sinter::engine::plan::loops {
 
-/// The tile in which a statement finds a value: the innermost whose loop is among the open pieces; -1: none. `before`, if it holds the
-/// same value, is the tile that the statement writes.
+/// The tile in which a statement finds a value, among those whose loop is open: the last staged one, else the last result of merges;
+/// -1: none. `before`, if it holds the same value, is the tile that the statement writes.
 inline int visible_tile(const tree& t, int value, const series<int>& open, int before = -1) {
   const bool own = before >= 0 && t.tiles[static_cast<std::size_t>(before)].value == value;
-  for (std::size_t x = t.tiles.size(); x-- > 0;) {
-    const tile& tile = t.tiles[x];
-    if (tile.value != value || (own && static_cast<int>(x) >= before)) continue;
-    if (tile.at < 0 || std::count(open.begin(), open.end(), tile.at)) return static_cast<int>(x);
-  }
+  for (const bool merged : {false, true})
+    for (std::size_t x = t.tiles.size(); x-- > 0;) {
+      const tile& tile = t.tiles[x];
+      if (tile.value != value || tile.accumulates != merged) continue;
+      if (own && (static_cast<int>(x) == before || (!merged && static_cast<int>(x) > before))) continue;
+      if (tile.at < 0 || std::count(open.begin(), open.end(), tile.at)) return static_cast<int>(x);
+    }
   return -1;
 }
 

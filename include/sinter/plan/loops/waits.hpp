@@ -46,6 +46,10 @@ class pending_walk {
         continue;
       }
       if (may_hold_barriers(c)) {
+        if (t_[c].piece >= 0 && meets(c) && conflict_(n, i)) {
+          pending_.clear();
+          ++i;
+        }
         enter(c);
         continue;
       }
@@ -110,7 +114,7 @@ class pending_walk {
     if (t_[c].what == act::wait) return false;  // a thread waits for its own copies
     for (const auto& u : uses(c))
       for (const auto& e : pending_) {
-        if (u.tile != e.tile || !(u.writes || e.writes)) continue;
+        if (u.tile != e.tile || u.writes == e.writes) continue;  // an element is always written by the same thread
         const int slots = at(u.tile).slots;
         if (e.any_turn || (u.turn - e.turn) % slots == 0) return true;
       }
