@@ -28,7 +28,10 @@ void run_one(std::uint64_t seed, tally& all) {
   } catch (const refusal& r) {
     ++all.refused;
     CHECK_MESSAGE(!r.why.empty(), "seed " << seed);
-    ++all.why[r.why.substr(0, r.why.find(' '))];
+    std::string form;
+    for (char ch : r.why)
+      if (ch < '0' || ch > '9') form += ch;
+    ++all.why[form];
   }
 }
 

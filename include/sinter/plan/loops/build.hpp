@@ -2,6 +2,7 @@
 #pragma once
 
 #include "apply.hpp"
+#include "check.hpp"
 #include "skew.hpp"
 #include "staging.hpp"
 #include "tails.hpp"
@@ -19,6 +20,7 @@ inline tree build(const kernel& k, const schedules::schedule& s) {
     if (const auto* one = std::get_if<schedules::skew>(&step)) place_skew(t, *one);
   place_copies(t);
   place_barriers(t);
+  if (std::string why = check(t); !why.empty()) throw refusal{std::move(why), ir::no_node};
   return t;
 }
 
