@@ -198,7 +198,7 @@ class drawn_schedule {
 
   schedules::schedule run() {
     s_.recipe = "drawn";
-    for (std::size_t a = 0; a < k_.axes.size(); ++a) pieces_.push_back({static_cast<int>(a), 1});
+    for (std::size_t a = 0; a < k_.axes.size(); ++a) pieces_.push_back({static_cast<int>(a), 0});
     split();
     if (d_.one_in(4)) order_by_number();
     else reorder();
@@ -210,7 +210,7 @@ class drawn_schedule {
  private:
   struct drawn_piece {
     int axis;
-    int depth;
+    std::int64_t extent;  ///< 0: not a number that a split made
   };
 
   bool is_summed(int axis) const {
@@ -223,10 +223,12 @@ class drawn_schedule {
     for (int a = 0; a < count; ++a)
       for (int n = 0, times = d_.of({0, 1, 1, 2}), from = a; n < times; ++n) {
         const auto rest = d_.of({loops::tail::guard, loops::tail::guard, loops::tail::peel, loops::tail::pad});
-        s_.steps.push_back(schedules::split{from, d_.of<dim>({2, 2, 3, 4}), rest});
-        pieces_.push_back({a, 0});
+        const std::int64_t whole = pieces_[static_cast<std::size_t>(from)].extent;
+        const std::int64_t by = whole == 0 ? d_.of({2, 2, 3, 4, 4, 6}) : whole % 2 == 0 && !d_.one_in(8) ? 2 : d_.of<std::int64_t>({1, 2, 3, whole});
+        s_.steps.push_back(schedules::split{from, by, rest});
+        if (whole) pieces_[static_cast<std::size_t>(from)].extent = (whole + by - 1) / by;
+        pieces_.push_back({a, by});
         if (d_.one_in(2)) from = static_cast<int>(pieces_.size()) - 1;
-        inner_.push_back({from, static_cast<int>(pieces_.size()) - 1});
       }
     order_.clear();
     series<int> chain;
@@ -287,10 +289,11 @@ class drawn_schedule {
   void stage() {
     for (std::size_t v = 0; v < k_.body.size(); ++v) {
       const auto& i = k_.body[v];
-      if (i.kind == kind::reduce && d_.one_in(6)) s_.steps.push_back(schedules::keep{static_cast<int>(v), d_.any(order_)});
-      const bool may = (i.kind == kind::load || i.kind == kind::compute || i.kind == kind::part || i.kind == kind::reduce) && i.axes != 0;
+      if (i.kind == kind::reduce && d_.one_in(20)) s_.steps.push_back(schedules::keep{static_cast<int>(v), d_.any(order_)});
+      const bool tuple = i.kind == kind::reduce && i.rule != merge_rule::one && !d_.one_in(10);
+      const bool may = !tuple && (i.kind == kind::load || i.kind == kind::compute || i.kind == kind::part || i.kind == kind::reduce) && i.axes != 0;
       if (!may || !d_.one_in(3)) continue;
-      schedules::stage one{static_cast<int>(v), d_.one_in(8) ? -1 : d_.any(order_), d_.of({loops::space::stack, loops::space::registers, loops::space::shared, loops::space::shared})};
+      schedules::stage one{static_cast<int>(v), place(i.axes), d_.of({loops::space::stack, loops::space::registers, loops::space::shared, loops::space::shared})};
       if (one.in == loops::space::shared) {
         one.slots = one.at < 0 ? 1 : d_.of({1, 1, 2, 3});
         one.by = d_.of({loops::mover::threads, loops::mover::async, loops::mover::tma});
@@ -301,12 +304,19 @@ class drawn_schedule {
     }
   }
 
+  /// Mostly a piece of an axis along which the value varies.
+  int place(std::uint32_t axes) {
+    if (d_.one_in(8)) return -1;
+    for (int tries = 0; tries < 6; ++tries)
+      if (const int p = d_.any(order_); (axes >> pieces_[static_cast<std::size_t>(p)].axis & 1u)) return p;
+    return d_.any(order_);
+  }
+
   const program& p_;
   const kernel& k_;
   drawn& d_;
   schedules::schedule s_;
   std::vector<drawn_piece> pieces_;
-  std::vector<std::pair<int, int>> inner_;
   series<int> order_;
 };
 

@@ -23,6 +23,7 @@ struct plan_of_loops {
   series<schedules::keep> keeps;
   series<schedules::use_matrix> matrices;
   series<schedules::share> shares;
+  bool skewed = false;
 
   explicit plan_of_loops(const kernel& k) : code(k) {
     t.code = &code;
@@ -54,6 +55,10 @@ struct plan_of_loops {
     if (!whole && s.rest == tail::none)
       refuse("split: " + name(t, s.piece) + " of " + outer.extent.text() + " by " + s.by.text() +
              " leaves a tail; say guard, peel or pad");
+    for (std::size_t q = 0; !whole && q < t.pieces.size(); ++q)
+      if (t.pieces[q].axis == outer.axis && static_cast<int>(q) != s.piece && t.pieces[q].step.divided_by(outer.step) && !(t.pieces[q].step == outer.step))
+        refuse("split: " + name(t, s.piece) + " of " + outer.extent.text() + " by " + s.by.text() + " would run into the next turn of " +
+               name(t, static_cast<int>(q)) + "; split it by a divisor");
     piece inner = outer;
     inner.parent = s.piece;
     inner.extent = s.by;
@@ -99,6 +104,7 @@ struct plan_of_loops {
   void apply(const schedules::skew& s) {
     demand_value(s.value, "skew");
     at(s.over, "skew");
+    if (std::exchange(skewed, true)) refuse("skew: a schedule has one");
   }
 
   const schedules::share* shared(int value, int over) const {
@@ -418,6 +424,9 @@ class tree_maker {
     const tile& x = t_.tiles[static_cast<std::size_t>(m.tile)];
     const series<int> roots{m.value};
     const bool common = is_common(x) && !reads_private(m);
+    for (int q : open_)
+      if (is_common(x) && !common && t_.loop(q).to == bind::threads)
+        refuse("stage: " + name(m.value) + " is made of what the threads of " + loops::name(t_, q) + " have for themselves, inside that loop");
     node n;
     n.what = common ? act::copy : act::define;
     n.value = m.value;

@@ -17,6 +17,7 @@ class checker {
 
   std::string run() {
     dims();
+    pieces();
     for (std::size_t l = 0; l < t_.launches.size() && why_.empty(); ++l) {
       filled_.clear();
       root_ = t_.launches[l].root;
@@ -52,6 +53,23 @@ class checker {
       if (!known(t_.pieces[p].extent) || !known(t_.pieces[p].step))
         say("the extent of " + piece_name(static_cast<int>(p)) + " has a symbol that no axis has");
   }
+  // 1: the steps of an axis's pieces follow each other.
+  void pieces() {
+    for (std::size_t p = 0; p < t_.pieces.size(); ++p) {
+      const piece& q = t_.pieces[p];
+      if (q.of >= 0) continue;
+      bool begins = q.step.is(1), outermost = true;
+      for (std::size_t o = 0; o < t_.pieces.size(); ++o) {
+        const piece& other = t_.pieces[o];
+        if (other.of >= 0 || other.axis != q.axis || o == p) continue;
+        begins = begins || other.step * other.extent == q.step;
+        outermost = outermost && !(other.step == q.step * q.extent);
+      }
+      if (!begins) say("the steps of " + piece_name(static_cast<int>(p)) + " do not follow those of another piece of its axis");
+      const auto covered = (q.step * q.extent).number(), whole = k_.axes[static_cast<std::size_t>(q.axis)].extent.number();
+      if (outermost && covered && whole && *covered < *whole) say("the turns of " + piece_name(static_cast<int>(p)) + " end before axis " + std::to_string(q.axis) + " does");
+    }
+  }
   /// A later launch finds what earlier ones left in scratch memory.
   void common_only_scratch() {
     series<int> kept;
@@ -82,6 +100,7 @@ class checker {
     erase_if(written_, ends);
     erase_if(filled_, ends);
     erase_if(asked_, ends);
+    erase_if(arrived_, ends);
   }
 
   void statement(int n) {
@@ -102,7 +121,23 @@ class checker {
     const int parts = x.what == act::merge || x.what == act::matrix ? count_of_parts(t_.at(x.value)) : 1;
     for (int p = 0; x.to >= 0 && p < parts; ++p)
       if (!has(written_, x.to + p)) written_.push_back(x.to + p);
-    if (is_asked_for(x)) asked_.push_back(x.to);
+    if (is_asked_for(x)) asks(x);
+  }
+  void asks(const node& x) {
+    std::int64_t copies = 1;
+    bool ahead = false;
+    for (int p : path_)
+      if (t_.origin(p) == tile_at(x.to).at) {
+        if (t_.loop(p).part == turns::head) copies = t_.loop(p).ahead;
+        ahead = ahead || t_.loop(p).part == turns::next;
+      }
+    for (std::int64_t c = 0; c < copies; ++c) asked_.push_back(x.to);
+    if (!ahead) erase_if(arrived_, [&](int t) { return t == x.to; });
+  }
+  bool is_asked(int tile) const {
+    bool asked = false;
+    for (const auto& n : t_.nodes) asked = asked || (is_asked_for(n) && n.to == tile);
+    return asked;
   }
 
   // 1: the pieces of each axis cover it once; an overrun is guarded, peeled or padded.
@@ -160,7 +195,7 @@ class checker {
       }
       const tile& from = tile_at(u.tile);
       if (!has(written_, u.tile)) say(what(x) + " reads " + value(from.value) + " from a tile before it is written");
-      if (has(asked_, u.tile)) say(what(x) + " reads " + value(from.value) + " from a copy that no wait has met");
+      if (is_asked(u.tile) && !has(arrived_, u.tile)) say(what(x) + " reads " + value(from.value) + " from a copy that no wait has met");
       placed(x, u.tile);
     }
   }
@@ -272,7 +307,10 @@ class checker {
   void wait(const node& x) {
     const tile& of = tile_at(x.tile);
     if (x.lag >= of.slots) say("a wait lets " + std::to_string(x.lag) + " copies of " + value(of.value) + " fly, which has " + std::to_string(of.slots) + " slots");
-    erase_if(asked_, [&](int t) { return t == x.tile; });
+    const auto asked = std::count(asked_.begin(), asked_.end(), x.tile);
+    if (asked <= x.lag) return;
+    arrived_.push_back(x.tile);
+    asked_.erase(std::find(asked_.begin(), asked_.end(), x.tile));
   }
   void races() {
     if (!has_threads(t_, root_)) return;
@@ -289,7 +327,7 @@ class checker {
   void barrier() {
     for (int p : path_) {
       const piece& q = t_.loop(p);
-      if (q.to == bind::threads && (q.part == turns::full || q.part == turns::edge))
+      if (q.to == bind::threads && (q.part == turns::full || q.part == turns::edge || !(q.extent == t_.loop(t_.origin(p)).extent)))
         say("a barrier lies inside a part of the loop over " + piece_name(p) + ", which not all threads enter");
       for (const auto* bounds : {&q.low, &q.high})
         for (const auto& b : *bounds)
@@ -369,7 +407,7 @@ class checker {
   const schedules::facts& facts_;
   std::string why_;
   int root_ = 0;
-  series<int> open_, path_, written_, filled_, asked_;
+  series<int> open_, path_, written_, filled_, asked_, arrived_;
   series<std::pair<int, series<int>>> stored_;
 };
 

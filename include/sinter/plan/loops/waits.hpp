@@ -11,6 +11,7 @@ struct pending_use {
   int turn = 0;
   bool writes = false;
   bool any_turn = false;  ///< of an earlier run of the tile's loop
+  bool operator==(const pending_use&) const = default;
 };
 
 /// Walks statements in the order in which a thread meets them, and tells where two threads may meet in a tile.
@@ -61,32 +62,38 @@ class pending_walk {
     }
   }
 
+  /// Whether a loop has a turn for all sizes.
+  bool surely_runs(const piece& p) const {
+    return p.part == turns::all && p.low.empty() && p.high.empty() && p.extent.lower_bound() > 0;
+  }
   void enter(int c) {
-    const piece* p = t_[c].piece >= 0 ? &t_.loop(t_[c].piece) : nullptr;
-    const int origin = p ? t_.origin(t_[c].piece) : -1;
-    if (p) open_.push_back(origin);
-    if (p && p->part == turns::next) {
-      shift_ += static_cast<int>(p->ahead);
-      shifted_ = origin;
+    if (t_[c].piece < 0) return sequence(c);
+    const piece& p = t_.loop(t_[c].piece);
+    const int origin = t_.origin(t_[c].piece);
+    const auto before = pending_;
+    open_.push_back(origin);
+    if (p.part == turns::next) {
+      const auto was = std::pair(shift_, shifted_);
+      shift_ = static_cast<int>(p.ahead), shifted_ = origin;
       sequence(c);
-      shift_ -= static_cast<int>(p->ahead);
-    } else if (p && p->part == turns::head) {
-      sequence(c);
-      pass(origin);
+      std::tie(shift_, shifted_) = was;
     } else {
-      for (int turn = 0; turn < (p ? most_turns : 1); ++turn) {
+      for (int turn = 0; turn < most_turns; ++turn) {
         sequence(c);
-        if (p) pass(origin);
+        pass(origin);
       }
       for (auto& u : pending_)
-        if (p && at(u.tile).at == origin) u.any_turn = true;
+        if (at(u.tile).at == origin) u.any_turn = true, u.turn = 0;
     }
-    if (p) open_.pop_back();
+    open_.pop_back();
+    // Barriers inside a loop without turns are none.
+    if (!surely_runs(p))
+      for (const auto& u : before) remember(u);
   }
   /// The next turn of a loop begins.
   void pass(int origin) {
     for (auto& u : pending_)
-      if (at(u.tile).at == origin) --u.turn;
+      if (at(u.tile).at == origin && !u.any_turn) --u.turn;
   }
 
   series<pending_use> uses(int c) {
@@ -97,9 +104,13 @@ class pending_walk {
   void collect(int c, series<pending_use>& out) {
     const node& n = t_[c];
     if (n.what == act::loop) {
+      const bool next = n.piece >= 0 && t_.loop(n.piece).part == turns::next;
+      const auto was = std::pair(shift_, shifted_);
+      if (next) shift_ = static_cast<int>(t_.loop(n.piece).ahead), shifted_ = t_.origin(n.piece);
       if (n.piece >= 0) open_.push_back(t_.origin(n.piece));
       for (int d : n.inside) collect(d, out);
       if (n.piece >= 0) open_.pop_back();
+      std::tie(shift_, shifted_) = was;
       return;
     }
     if (n.what == act::wait) {
@@ -122,7 +133,11 @@ class pending_walk {
   }
   void note(int c) {
     if (detail::is_asked_for(t_[c])) return;  // it is written when it was waited for
-    for (auto& u : uses(c)) pending_.push_back(u);
+    for (const auto& u : uses(c)) remember(u);
+  }
+
+  void remember(const pending_use& u) {
+    if (!std::count(pending_.begin(), pending_.end(), u)) pending_.push_back(u);
   }
 
   const tree& t_;
