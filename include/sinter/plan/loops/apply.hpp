@@ -354,6 +354,7 @@ class tree_maker {
         const int at_piece = made_[static_cast<std::size_t>(m)].at;
         if (at_piece == p) out.push_back(m);
         else if (is_open(made_[static_cast<std::size_t>(m)])) return;
+        if (made_[static_cast<std::size_t>(m)].from == made_value::how::folded) return;  // another launch read its operands
       }
       for_each_operand(at(v), [&](int o) { self(self, o); });
     };
@@ -545,11 +546,16 @@ class tree_maker {
     for (int q : threads)
       if (!p_.shared(m.value, q))
         refuse("share: " + name(m.value) + " is summed along " + loops::name(t_, q) + ", which is bound to threads; say how they share it");
-      else if (t_.loop(q).rest == tail::peel)
+      else if (is_peeled(t_.loop(q).axis))
         refuse("share: " + name(m.value) + " is summed along " + loops::name(t_, q) + ", of which not all threads have a part; say guard");
     if (!threads.empty()) through_shared(m, base, threads, out);
     for (int q : bound(own, bind::grid))
       refuse("share: " + name(m.value) + " is summed along " + loops::name(t_, q) + ", which is bound to the grid; share it by a launch");
+  }
+  bool is_peeled(int axis) const {
+    for (const auto& p : t_.pieces)
+      if (p.axis == axis && p.rest == tail::peel) return true;
+    return false;
   }
   int add_total(const made_value& m, int from, int q, series<int>& out) {
     series<int> rest;
@@ -568,14 +574,14 @@ class tree_maker {
   /// The innermost loop around m that is outside all loops of threads.
   int common_place(const made_value& m) const {
     int found = -1;
+    bool outside = true;
     for (int q : p_.order) {
       if (rank(q) > rank(m.at)) break;
-      if (t_.loop(q).to == bind::threads) {
-        if (!(axes_of_parts(m.value)[0] >> t_.loop(q).axis & 1u))
-          refuse("share: " + name(m.value) + " is the same for the threads of " + loops::name(t_, q) + ", inside which it is made");
-        break;
-      }
-      found = q;
+      const bool threads = t_.loop(q).to == bind::threads;
+      if (threads && !(axes_of_parts(m.value)[0] >> t_.loop(q).axis & 1u))
+        refuse("share: " + name(m.value) + " is the same for the threads of " + loops::name(t_, q) + ", inside which it is made");
+      outside = outside && !threads;
+      if (outside) found = q;
     }
     return found;
   }

@@ -190,7 +190,7 @@ class checker {
       if (const kind k = t_.at(v).kind; k == kind::reduce || k == kind::part) say(what(x) + " computes " + value(v) + ", a reduction, at one position");
     for (const auto& u : uses_of(t_, x, open_)) {
       if (u.writes) {
-        if (x.what != act::copy) placed(x, u.tile);
+        placed(x, u.tile);
         continue;
       }
       const tile& from = tile_at(u.tile);
@@ -206,6 +206,9 @@ class checker {
         if (!is_open(s.piece)) say(what(x) + " takes no part of the results of " + piece_name(s.piece));
         continue;
       }
+      const dim inside = span_of_pieces(t_, s.axis, [&](int p) { return !is_outside(p, tile_at(tile).at); });
+      if (!(inside == s.extent))
+        say(what(x) + " has " + inside.text() + " positions along axis " + std::to_string(s.axis) + " for the " + s.extent.text() + " of a tile of " + value(tile_at(tile).value));
       if (x.what == act::copy) {
         bool along = false;
         for (const auto& mine : tile_at(x.to).along) along = along || mine.axis == s.axis;

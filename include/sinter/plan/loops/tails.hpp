@@ -3,6 +3,7 @@
 
 #include "names.hpp"
 #include "../kernel/root.hpp"
+#include "uses.hpp"
 
 namespace sinter::engine::plan::loops {
 
@@ -25,8 +26,10 @@ inline std::uint32_t axes_of_statement(const tree& t, const node& n) {
     return t.at(s.value).axes | axes_of(s.at.at) | (s.at.at.index >= 0 ? t.at(s.at.at.index).axes : 0);
   }
   if (n.what == act::define || n.what == act::copy || n.what == act::merge) {
-    for (const auto& s : t.tiles[static_cast<std::size_t>(n.to)].along)
-      if (s.piece < 0) mask |= 1u << s.axis;
+    const int parts = n.what == act::merge ? count_of_parts(t.at(n.value)) : 1;
+    for (int p = 0; p < parts; ++p)
+      for (const auto& s : t.tiles[static_cast<std::size_t>(n.to + p)].along)
+        if (s.piece < 0) mask |= 1u << s.axis;
     if (n.tile < 0) mask |= t.at(n.value).axes;
   }
   if ((n.what == act::merge && n.tile < 0) || n.what == act::matrix) {
