@@ -30,6 +30,17 @@ inline int uncast(const kernel& c, int id) {
   return id;
 }
 
+/// The value before casts to wider types: a matrix unit takes it as it is.
+inline int unwidened(const kernel& c, int id) {
+  for (;;) {
+    const auto& i = c.body[static_cast<std::size_t>(id)];
+    if (i.kind != kind::compute || ir::row(i.code).rule != ir::dtype_rule::conversion) return id;
+    const dtype from = c.body[static_cast<std::size_t>(i.args[0])].type;
+    if (is_float(from) != is_float(i.type) || is_bool(from) || size_of(from) >= size_of(i.type)) return id;
+    id = i.args[0];
+  }
+}
+
 namespace detail {
 
 inline contraction contraction_of_product(const kernel& c, int id) {

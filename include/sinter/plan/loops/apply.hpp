@@ -324,8 +324,8 @@ class tree_maker {
   void hold_operand(tile& x) const {
     for (const auto& m : p_.matrices)
       if (const auto c = contraction_of(k_, m.value)) {
-        if (c->x == x.value) hold_as(x, m.row, 0);
-        if (c->y == x.value) hold_as(x, m.row, 1);
+        if (c->x == x.value || unwidened(k_, c->x) == x.value) hold_as(x, m.row, 0);
+        if (c->y == x.value || unwidened(k_, c->y) == x.value) hold_as(x, m.row, 1);
       }
   }
   void add_made(made_value m) { made_.push_back(m); }

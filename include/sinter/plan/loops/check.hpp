@@ -366,9 +366,10 @@ class checker {
     if (facts_.has && !facts_.has(i.needs)) say(what(x) + " by " + i.word + " needs " + i.needs);
   }
   void operand(const node& x, int v, int number, dtype want, const schedules::intrinsic& i) {
-    const dtype type = t_.at(uncast(k_, v)).type;
-    if (type != want) say(what(x) + " by " + i.word + " takes " + dtype_name(want) + ", not " + dtype_name(type));
-    const int from = visible_tile(t_, v, open_);
+    const dtype type = t_.at(unwidened(k_, v)).type;
+    if (type != want && t_.at(v).type != want) say(what(x) + " by " + i.word + " takes " + dtype_name(want) + ", not " + dtype_name(type));
+    int from = visible_tile(t_, v, open_);
+    if (from < 0) from = visible_tile(t_, unwidened(k_, v), open_);
     if (from < 0) return;
     const tile& tile = tile_at(from);
     if (tile.in == space::registers && (tile.row != x.row || tile.operand != number))

@@ -101,7 +101,7 @@ class interpreter {
     for (const auto& n : t_.nodes) {
       if (n.what != act::matrix || n.row != x.row) continue;
       const auto c = contraction_of(k_, n.value);
-      const bool mine = x.operand == 2 ? x.value == n.value || x.accumulates : x.value == (x.operand == 0 ? c->x : c->y);
+      const bool mine = x.operand == 2 ? x.value == n.value || x.accumulates : x.value == (x.operand == 0 ? c->x : c->y) || x.value == unwidened(k_, x.operand == 0 ? c->x : c->y);
       if (!mine) continue;
       const auto side = [&](const series<int>& axes) {
         for (int p : n.over)
@@ -547,7 +547,10 @@ class interpreter {
     const instruction& i = reduction(n);
     const auto nothing = nothing_of(i, static_cast<std::size_t>(count_of_parts(i)));
     auto& all = cells(n.to);
-    for (auto& c : all) c.x = nothing[static_cast<std::size_t>(n.part)], c.written = true;
+    const tile& to = tile_at(n.to);
+    const std::size_t count = shapes_[static_cast<std::size_t>(n.to)].count,
+                      from = to.slots > 1 ? count * static_cast<std::size_t>(index(to.at) % to.slots) : 0;
+    for (std::size_t e = from; e < from + count; ++e) all[e].x = nothing[static_cast<std::size_t>(n.part)], all[e].written = true;
   }
 
   void define(const node& n) {
@@ -734,7 +737,8 @@ class interpreter {
     const std::int64_t high = operand == 1 ? i.k : i.m, wide = operand == 0 ? i.k : i.n;
     std::vector<scalar> out(static_cast<std::size_t>(high * wide));
     set(rows, row), set(columns, column);
-    const int x = operand == 2 ? n.to : source_of(v);
+    int x = operand == 2 ? n.to : source_of(v);
+    if (x == -1) x = source_of(unwidened(k_, v));  // widened by the intrinsic itself
     const bool raw = x >= 0 && tile_at(x).row == n.row && tile_at(x).operand == operand;
     const std::size_t base = raw ? place(x) : 0;
     for (int lane = 0; lane < f.width(); ++lane)

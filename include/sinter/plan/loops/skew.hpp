@@ -25,6 +25,18 @@ inline bool reads(const tree& t, int from, int x) {
   return found;
 }
 
+/// The tile that the statements at `from` make, if they store and merge nothing; -1: none.
+inline int tile_made(const tree& t, int from) {
+  int made = -1;
+  bool other = false;
+  for_each_inside(t, from, [&](int n) {
+    const act what = t[n].what;
+    if (what == act::define || what == act::copy) made = t[n].to;
+    else other = other || what != act::loop;
+  });
+  return other ? -1 : made;
+}
+
 /// Copies of the statements, so that both loops have their own.
 inline series<int> copies_of(tree& t, const series<int>& all) {
   const auto copy = [&](auto&& self, int from) -> int {
@@ -42,15 +54,17 @@ inline series<int> moved_ahead(const tree& t, int l, int value) {
   series<int> out, others;
   for (int c : t[l].inside) (makes(t, c, value) ? out : others).push_back(c);
   for (std::size_t i = others.size(); i-- > 0;) {
-    const node& n = t[others[i]];
-    if (n.what != act::copy && n.what != act::define) continue;
+    const int x = tile_made(t, others[i]);
+    if (x < 0) continue;
     bool only = true, needed = false;
-    for (int c : out) needed = needed || reads(t, c, n.to);
-    for (std::size_t j = 0; j < others.size(); ++j) only = only && (j == i || !reads(t, others[j], n.to));
+    for (int c : out) needed = needed || reads(t, c, x);
+    for (std::size_t j = 0; j < others.size(); ++j) only = only && (j == i || !reads(t, others[j], x));
     if (!needed) continue;
-    if (is_asked_for(n)) throw refusal{"skew: v" + std::to_string(n.value) + " is copied ahead already; let threads copy it", ir::no_node};
-    if (!only) throw refusal{"skew: v" + std::to_string(n.value) + " is read in the current turn, too", ir::no_node};
+    const std::string what = "skew: v" + std::to_string(t.tiles[static_cast<std::size_t>(x)].value);
+    if (is_asked_for(t[others[i]])) throw refusal{what + " is copied ahead already; let threads copy it", ir::no_node};
+    if (!only) throw refusal{what + " is read in the current turn, too", ir::no_node};
     out.insert(out.begin(), others[i]);
+    others.erase(others.begin() + i);
   }
   return out;
 }

@@ -58,7 +58,7 @@ inline bool terms_are_padded(const tree& t, const node& n, std::uint32_t axes) {
   const auto padded = [&](int value) {
     if (!(t.at(value).axes & axes)) return true;
     for (const auto& x : t.tiles)
-      if (x.value == value && !x.accumulates && (t.at(value).axes & axes & ~x.padded) == 0) return true;
+      if ((x.value == value || x.value == unwidened(*t.code, value)) && x.value >= 0 && !x.accumulates && (t.at(value).axes & axes & ~x.padded) == 0) return true;
     return false;
   };
   if (const auto c = contraction_of(*t.code, n.value)) {
