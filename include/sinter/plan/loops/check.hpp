@@ -110,6 +110,9 @@ class checker {
     if (x.what == act::fill) {
       filled_.push_back(x.to);
       if (!has(written_, x.to)) written_.push_back(x.to);
+      for (int q : open_)
+        if ((axes_over(t_.at(x.value)) >> t_.loop(q).axis & 1u) && !is_outside(q, tile_at(x.to).at))
+          say(value(x.value) + " starts anew in each turn of " + piece_name(q));
       return in_scope(x);
     }
     in_scope(x);
@@ -128,6 +131,8 @@ class checker {
     bool ahead = false;
     for (int p : path_)
       if (t_.origin(p) == tile_at(x.to).at) {
+        if (t_.loop(p).ahead >= tile_at(x.to).slots && t_.loop(p).part == turns::next)
+          say("copies of " + value(x.value) + " run " + std::to_string(t_.loop(p).ahead) + " turns ahead in " + std::to_string(tile_at(x.to).slots) + " slots");
         if (t_.loop(p).part == turns::head) copies = t_.loop(p).ahead;
         ahead = ahead || t_.loop(p).part == turns::next;
       }

@@ -78,7 +78,8 @@ class pending_walk {
       sequence(c);
       std::tie(shift_, shifted_) = was;
     } else {
-      for (int turn = 0; turn < most_turns; ++turn) {
+      // A block takes one turn of the grid.
+      for (int turn = 0; turn < (p.to == bind::grid ? 1 : most_turns); ++turn) {
         sequence(c);
         pass(origin);
       }
@@ -154,19 +155,53 @@ inline bool has_threads(const tree& t, int root) {
   return found;
 }
 
-/// Puts a barrier wherever one thread may meet what another wrote, or write what another still reads.
+namespace detail {
+
+/// Whether a barrier is missing in a launch.
+inline bool misses_barrier(const tree& t, int root) {
+  bool found = false;
+  pending_walk walk(t, [&](int, std::size_t) {
+    found = true;
+    return false;
+  });
+  walk.run(root);
+  return found;
+}
+
+inline void insert_barriers(tree& t, int root) {
+  pending_walk walk(t, [&](int parent, std::size_t at) {
+    node n;
+    n.what = act::barrier;
+    const int made = t.add(std::move(n));
+    series<int>& inside = t[parent].inside;
+    inside.insert(inside.begin() + at, made);
+    return true;
+  });
+  walk.run(root);
+}
+
+/// The first turn of a loop may have asked for barriers that those of the second make unnecessary.
+inline void drop_barriers(tree& t, int root) {
+  series<std::pair<int, int>> all;  // parent, barrier
+  for_each_inside(t, root, [&](int n) {
+    for (int c : t[n].inside)
+      if (t[c].what == act::barrier) all.push_back({n, c});
+  });
+  for (std::size_t b = all.size(); b-- > 0;) {
+    const series<int> was = t[all[b].first].inside;
+    erase_if(t[all[b].first].inside, [&](int c) { return c == all[b].second; });
+    if (misses_barrier(t, root)) t[all[b].first].inside = was;
+  }
+}
+
+}  // namespace detail
+
+/// Puts a barrier wherever one thread may meet what another wrote, or write what another still reads; none could be left away.
 inline void place_barriers(tree& t) {
   for (const auto& l : t.launches) {
     if (!has_threads(t, l.root)) continue;
-    pending_walk walk(t, [&](int parent, std::size_t at) {
-      node n;
-      n.what = act::barrier;
-      const int made = t.add(std::move(n));
-      series<int>& inside = t[parent].inside;
-      inside.insert(inside.begin() + at, made);
-      return true;
-    });
-    walk.run(l.root);
+    detail::insert_barriers(t, l.root);
+    detail::drop_barriers(t, l.root);
   }
 }
 
