@@ -24,7 +24,8 @@ struct row_tree {
   tree t = build(p.k, schedules::rows.make(p.k, gpu, 0));
   static program rows() {
     program p;
-    const int r = p.axis(3), c = p.axis(37), x = p.input(dtype::f32, {r, c}), s = p.reduce(op::add, dtype::f32, {x}, {c});
+    const int r = p.axis(3), c = p.axis(37), x = p.input(dtype::f32, {r, c}),
+              s = p.reduce(op::add, dtype::f32, {x}, {c});
     p.output(p.apply(op::add, dtype::f32, {x, s}), {r, c}, dtype::f32);
     return p;
   }
@@ -48,7 +49,8 @@ found_node find(const tree& t, Is&& is, int skip = 0) {
   return out;
 }
 found_node find(const tree& t, act what, int skip = 0) {
-  return find(t, [&](const node& n) { return n.what == what; }, skip);
+  return find(
+      t, [&](const node& n) { return n.what == what; }, skip);
 }
 void drop(tree& t, const found_node& f) {
   auto& inside = t[f.parent].inside;
@@ -89,7 +91,9 @@ TEST_CASE("the trees themselves break none") {
 TEST_CASE("1: pieces cover an axis once, and nothing runs beyond its end") {
   {
     product_tree x;
-    const auto f = find(x.t, [&](const node& n) { return n.piece >= 0 && x.t.loop(n.piece).axis == 2 && x.t.loop(n.piece).step.is(16); });
+    const auto f = find(x.t, [&](const node& n) {
+      return n.piece >= 0 && x.t.loop(n.piece).axis == 2 && x.t.loop(n.piece).step.is(16);
+    });
     splice(x.t, f);
     both(x.p, x.t, "is in no loop over i2.1, along which it varies");
   }
@@ -124,10 +128,11 @@ TEST_CASE("2: what is read is computed there, or in a tile that was written") {
   {
     row_tree x;
     drop(x.t, find(x.t, [&](const node& n) {
-      bool defines = false;
-      for_each_inside(x.t, static_cast<int>(&n - x.t.nodes.data()), [&](int c) { defines = defines || x.t[c].what == act::define; });
-      return defines && n.piece >= 0 && x.t.loop(n.piece).to == bind::threads;
-    }));
+           bool defines = false;
+           for_each_inside(x.t, static_cast<int>(&n - x.t.nodes.data()),
+                           [&](int c) { defines = defines || x.t[c].what == act::define; });
+           return defines && n.piece >= 0 && x.t.loop(n.piece).to == bind::threads;
+         }));
     both(x.p, x.t, "from a tile before it is written");
   }
 }
@@ -136,7 +141,9 @@ TEST_CASE("3: an accumulator starts outside its loops, and its terms keep their 
   {
     product_tree x;
     const auto f = find(x.t, act::fill);
-    const auto loop = find(x.t, [&](const node& n) { return n.piece >= 0 && x.t.origin(n.piece) == 2 && x.t.loop(n.piece).part == turns::all; });
+    const auto loop = find(x.t, [&](const node& n) {
+      return n.piece >= 0 && x.t.origin(n.piece) == 2 && x.t.loop(n.piece).part == turns::all;
+    });
     drop(x.t, f);
     auto& inside = x.t[loop.node].inside;
     inside.insert(inside.begin(), f.node);
@@ -212,7 +219,8 @@ TEST_CASE("5: between a write and another thread's read lies a barrier or a wait
 
 TEST_CASE("6: all threads of a block meet the same barriers") {
   row_tree x;
-  const auto loop = find(x.t, [&](const node& n) { return n.piece >= 0 && x.t.loop(n.piece).to == bind::threads; }, 1);
+  const auto loop = find(
+      x.t, [&](const node& n) { return n.piece >= 0 && x.t.loop(n.piece).to == bind::threads; }, 1);
   piece part = x.t.loop(x.t[loop.node].piece);
   part.of = x.t.origin(x.t[loop.node].piece);
   part.extent = 1;

@@ -28,7 +28,8 @@ void run_one(std::uint64_t seed, tally& all) {
   } catch (const refusal& r) {
     ++all.refused;
     CHECK_MESSAGE(!r.why.empty(), "seed " << seed);
-    if (std::getenv("SINTER_LOOPS_SAY") && r.why.find(std::getenv("SINTER_LOOPS_SAY")) != std::string::npos) MESSAGE("seed " << seed << " " << r.why << "\n" << loops::text_of(s));
+    if (std::getenv("SINTER_LOOPS_SAY") && r.why.find(std::getenv("SINTER_LOOPS_SAY")) != std::string::npos)
+      MESSAGE("seed " << seed << " " << r.why << "\n" << loops::text_of(s));
     std::string form;
     for (char ch : r.why)
       if (ch < '0' || ch > '9') form += ch;

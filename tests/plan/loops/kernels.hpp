@@ -114,7 +114,9 @@ inline loops::memory filled(const program& p, std::uint64_t seed) {
     for (std::int64_t i = 0; i < p.elements[b]; ++i) {
       const auto n = static_cast<std::int64_t>(random() % 7) - 3;
       const bool flat = is_float(p.k.buffers[b].type);
-      x.push_back(p.k.buffers[b].written ? flat ? scalar{unwritten, 0} : scalar{0, -77} : flat ? scalar{static_cast<double>(n), 0} : scalar{0, n});
+      x.push_back(p.k.buffers[b].written ? flat ? scalar{unwritten, 0} : scalar{0, -77}
+                  : flat ? scalar{static_cast<double>(n), 0}
+                                         : scalar{0, n});
     }
     m.push_back(std::move(x));
   }
@@ -124,7 +126,8 @@ inline loops::memory filled(const program& p, std::uint64_t seed) {
 /// Computes a kernel's stores a position at a time, each value by recursion over its operands.
 class reference {
  public:
-  reference(const program& p, loops::memory& m) : p_(p), k_(p.k), m_(m), at_(p.k.axes.size(), 0), known_(p.k.body.size()) {}
+  reference(const program& p, loops::memory& m)
+      : p_(p), k_(p.k), m_(m), at_(p.k.axes.size(), 0), known_(p.k.body.size()) {}
 
   void run() {
     for (std::size_t s = 0; s < k_.stores.size(); ++s) {
@@ -132,7 +135,8 @@ class reference {
       std::uint32_t axes = k_.body[static_cast<std::size_t>(x.value)].axes | loops::axes_of(x.at.at);
       each(axes, 0, [&] {
         const scalar v = value(x.value);
-        out_.push_back({x.at.buffer, place(x.at.at), loops::rounded(v, k_.buffers[static_cast<std::size_t>(x.at.buffer)].type)});
+        out_.push_back(
+            {x.at.buffer, place(x.at.at), loops::rounded(v, k_.buffers[static_cast<std::size_t>(x.at.buffer)].type)});
       });
     }
     for (const auto& o : out_) m_[static_cast<std::size_t>(o.buffer)][static_cast<std::size_t>(o.at)] = o.x;
@@ -233,7 +237,8 @@ class reference {
     scalar best{}, where{0, INT64_MAX};
     each(over, 0, [&] {
       const scalar x = value(i.args[0]), w = value(i.args[1]);
-      const bool better = i.code == op::maximum ? x.f > best.f : x.f < best.f, nan = std::isnan(x.f), was = std::isnan(best.f);
+      const bool better = i.code == op::maximum ? x.f > best.f : x.f < best.f, nan = std::isnan(x.f),
+                 was = std::isnan(best.f);
       if (where.i == INT64_MAX || (nan && !was) || (!was && better)) best = x, where = w;
     });
     return index == 0 ? best : where;
@@ -253,10 +258,13 @@ inline std::string difference(const program& p, const loops::memory& got, const 
     for (std::size_t i = 0; i < want[b].size(); ++i) {
       const scalar x = got[b][i], y = want[b][i];
       const bool flat = is_float(p.k.buffers[b].type);
-      const bool same = flat ? (x.f == y.f || (std::isnan(x.f) && std::isnan(y.f)) || std::fabs(x.f - y.f) <= bound * (1 + std::fabs(y.f))) : x.i == y.i;
+      const bool same = flat ? (x.f == y.f || (std::isnan(x.f) && std::isnan(y.f)) ||
+                                std::fabs(x.f - y.f) <= bound * (1 + std::fabs(y.f)))
+                             : x.i == y.i;
       if (!same)
-        return "buffer " + std::to_string(b) + "[" + std::to_string(i) + "] is " + (flat ? std::to_string(x.f) : std::to_string(x.i)) +
-               ", not " + (flat ? std::to_string(y.f) : std::to_string(y.i));
+        return "buffer " + std::to_string(b) + "[" + std::to_string(i) + "] is " +
+               (flat ? std::to_string(x.f) : std::to_string(x.i)) + ", not " +
+               (flat ? std::to_string(y.f) : std::to_string(y.i));
     }
   return {};
 }
@@ -270,7 +278,8 @@ inline std::string wrong(const program& p, const loops::tree& t, std::uint64_t s
 }
 
 /// x(m, k) · y(k, n), stored.
-inline program matrix_product(std::int64_t m, std::int64_t n, std::int64_t k, dtype operands = dtype::f32, dtype sum = dtype::f32) {
+inline program matrix_product(std::int64_t m, std::int64_t n, std::int64_t k, dtype operands = dtype::f32,
+                              dtype sum = dtype::f32) {
   program p;
   const int i = p.axis(m), j = p.axis(n), l = p.axis(k);
   int x = p.input(operands, {i, l}), y = p.input(operands, {l, j});

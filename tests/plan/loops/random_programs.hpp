@@ -109,7 +109,8 @@ inline program drawn_total(drawn& d) {
 /// A window: out(y, o) = sum over t, c of x(y · step + t · dilation - pad, c) · w(t, c, o), guarded.
 inline program drawn_window(drawn& d) {
   program p;
-  const int length = 3 + d.upto(6), taps = 1 + d.upto(3), step = 1 + d.upto(2), dilation = 1 + d.upto(2), pad = d.upto(3);
+  const int length = 3 + d.upto(6), taps = 1 + d.upto(3), step = 1 + d.upto(2), dilation = 1 + d.upto(2),
+            pad = d.upto(3);
   const int reach = (taps - 1) * dilation + 1, places = std::max(0, (length + 2 * pad - reach) / step + 1);
   const int y = p.axis(places), o = p.axis(drawn_extent(p, d)), t = p.axis(taps), c = p.axis(1 + d.upto(4));
   const std::int64_t channels = p.extent(c);
@@ -127,8 +128,10 @@ inline program drawn_window(drawn& d) {
 /// attention: the quotient is left away.
 inline program drawn_attention(drawn& d, bool weighted) {
   program p;
-  const int i = p.axis(drawn_extent(p, d)), j = p.axis(drawn_extent(p, d)), e = p.axis(1 + d.upto(5)), h = p.axis(1 + d.upto(4));
-  const int q = p.input(dtype::f32, {i, h}, d.upto(2)), k = p.input(dtype::f32, {j, h}), v = p.input(dtype::f32, {j, e});
+  const int i = p.axis(drawn_extent(p, d)), j = p.axis(drawn_extent(p, d)), e = p.axis(1 + d.upto(5)),
+            h = p.axis(1 + d.upto(4));
+  const int q = p.input(dtype::f32, {i, h}, d.upto(2)), k = p.input(dtype::f32, {j, h}),
+            v = p.input(dtype::f32, {j, e});
   const int s = p.reduce(op::add, dtype::f32, {p.apply(op::mul, dtype::f32, {q, k})}, {h});
   if (!weighted) {
     const int f = decorated(p, d, p.apply(op::maximum, dtype::f32, {s, p.number(dtype::f32, 0)}), dtype::f32, {i, j});
@@ -224,7 +227,9 @@ class drawn_schedule {
       for (int n = 0, times = d_.of({0, 1, 1, 2}), from = a; n < times; ++n) {
         const auto rest = d_.of({loops::tail::guard, loops::tail::guard, loops::tail::peel, loops::tail::pad});
         const std::int64_t whole = pieces_[static_cast<std::size_t>(from)].extent;
-        const std::int64_t by = whole == 0 ? d_.of({2, 2, 3, 4, 4, 6}) : whole % 2 == 0 && !d_.one_in(8) ? 2 : d_.of<std::int64_t>({1, 2, 3, whole});
+        const std::int64_t by = whole == 0                        ? d_.of({2, 2, 3, 4, 4, 6})
+                                : whole % 2 == 0 && !d_.one_in(8) ? 2
+                                                                  : d_.of<std::int64_t>({1, 2, 3, whole});
         s_.steps.push_back(schedules::split{from, by, rest});
         if (whole) pieces_[static_cast<std::size_t>(from)].extent = (whole + by - 1) / by;
         pieces_.push_back({a, by});
@@ -289,11 +294,17 @@ class drawn_schedule {
   void stage() {
     for (std::size_t v = 0; v < k_.body.size(); ++v) {
       const auto& i = k_.body[v];
-      if (i.kind == kind::reduce && d_.one_in(20)) s_.steps.push_back(schedules::keep{static_cast<int>(v), d_.any(order_)});
+      if (i.kind == kind::reduce && d_.one_in(20))
+        s_.steps.push_back(schedules::keep{static_cast<int>(v), d_.any(order_)});
       const bool tuple = i.kind == kind::reduce && i.rule != merge_rule::one && !d_.one_in(10);
-      const bool may = !tuple && (i.kind == kind::load || i.kind == kind::compute || i.kind == kind::part || i.kind == kind::reduce) && i.axes != 0;
+      const bool may =
+          !tuple &&
+          (i.kind == kind::load || i.kind == kind::compute || i.kind == kind::part || i.kind == kind::reduce) &&
+          i.axes != 0;
       if (!may || !d_.one_in(3)) continue;
-      schedules::stage one{static_cast<int>(v), place(i.axes), d_.of({loops::space::stack, loops::space::registers, loops::space::shared, loops::space::shared})};
+      schedules::stage one{
+          static_cast<int>(v), place(i.axes),
+          d_.of({loops::space::stack, loops::space::registers, loops::space::shared, loops::space::shared})};
       if (one.in == loops::space::shared) {
         one.slots = one.at < 0 ? 1 : d_.of({1, 1, 2, 3});
         one.by = d_.of({loops::mover::threads, loops::mover::async, loops::mover::tma});

@@ -9,9 +9,9 @@ namespace sinter::engine::plan {
 
 /// A sum over `k` of x(batch, m, k) · y(batch, k, n). Axes are the kernel's; the k axes of a `product` are numbered behind them.
 struct contraction {
-  int reduce = -1;        ///< the instruction whose value it is
-  int x = -1, y = -1;     ///< the factors; -1 in a `product`, whose operands are memory
-  access a, b;            ///< where the factors lie, if they are loads, or casts of loads to a wider type
+  int reduce = -1;     ///< the instruction whose value it is
+  int x = -1, y = -1;  ///< the factors; -1 in a `product`, whose operands are memory
+  access a, b;         ///< where the factors lie, if they are loads, or casts of loads to a wider type
   series<int> batch, m, n, k;
 };
 
@@ -65,11 +65,13 @@ inline access place_of_factor(const kernel& c, int id) {
 inline std::optional<contraction> contraction_of(const kernel& c, int id) {
   const auto& sum = c.body[static_cast<std::size_t>(id)];
   if (sum.kind == kind::product) return detail::contraction_of_product(c, id);
-  if (sum.kind != kind::reduce || sum.rule != merge_rule::one || sum.code != ir::op::add || sum.squares) return std::nullopt;
+  if (sum.kind != kind::reduce || sum.rule != merge_rule::one || sum.code != ir::op::add || sum.squares)
+    return std::nullopt;
   const auto& terms = c.body[static_cast<std::size_t>(sum.args[0])];
   if (terms.kind != kind::compute || terms.code != ir::op::mul) return std::nullopt;
   contraction out{id, terms.args[0], terms.args[1], {}, {}, {}, {}, {}, sum.over};
-  const std::uint32_t x = c.body[static_cast<std::size_t>(out.x)].axes, y = c.body[static_cast<std::size_t>(out.y)].axes;
+  const std::uint32_t x = c.body[static_cast<std::size_t>(out.x)].axes,
+                      y = c.body[static_cast<std::size_t>(out.y)].axes;
   for (int a : sum.over)
     if (!(x >> a & y >> a & 1u)) return std::nullopt;
   for (int a = 0; a < static_cast<int>(c.axes.size()); ++a) {

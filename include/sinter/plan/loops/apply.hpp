@@ -37,11 +37,13 @@ struct plan_of_loops {
   }
 
   piece& at(int p, const char* step) {
-    if (p < 0 || p >= static_cast<int>(t.pieces.size())) refuse(std::string(step) + ": there is no piece " + std::to_string(p));
+    if (p < 0 || p >= static_cast<int>(t.pieces.size()))
+      refuse(std::string(step) + ": there is no piece " + std::to_string(p));
     return t.pieces[static_cast<std::size_t>(p)];
   }
   void demand_value(int v, const char* step) const {
-    if (v < 0 || v >= static_cast<int>(code.body.size())) refuse(std::string(step) + ": there is no value v" + std::to_string(v));
+    if (v < 0 || v >= static_cast<int>(code.body.size()))
+      refuse(std::string(step) + ": there is no value v" + std::to_string(v));
   }
   int rank(int p) const {
     if (p < 0) return -1;
@@ -50,15 +52,17 @@ struct plan_of_loops {
 
   void apply(const schedules::split& s) {
     piece& outer = at(s.piece, "split");
-    if (!s.by.is_number() || *s.by.number() < 1) refuse("split: " + name(t, s.piece) + " by " + s.by.text() + ", which is no positive number");
+    if (!s.by.is_number() || *s.by.number() < 1)
+      refuse("split: " + name(t, s.piece) + " by " + s.by.text() + ", which is no positive number");
     const auto whole = outer.extent.divided_by(s.by);
     if (!whole && s.rest == tail::none)
       refuse("split: " + name(t, s.piece) + " of " + outer.extent.text() + " by " + s.by.text() +
              " leaves a tail; say guard, peel or pad");
     for (std::size_t q = 0; !whole && q < t.pieces.size(); ++q)
-      if (t.pieces[q].axis == outer.axis && static_cast<int>(q) != s.piece && t.pieces[q].step.divided_by(outer.step) && !(t.pieces[q].step == outer.step))
-        refuse("split: " + name(t, s.piece) + " of " + outer.extent.text() + " by " + s.by.text() + " would run into the next turn of " +
-               name(t, static_cast<int>(q)) + "; split it by a divisor");
+      if (t.pieces[q].axis == outer.axis && static_cast<int>(q) != s.piece && t.pieces[q].step.divided_by(outer.step) &&
+          !(t.pieces[q].step == outer.step))
+        refuse("split: " + name(t, s.piece) + " of " + outer.extent.text() + " by " + s.by.text() +
+               " would run into the next turn of " + name(t, static_cast<int>(q)) + "; split it by a divisor");
     piece inner = outer;
     inner.parent = s.piece;
     inner.extent = s.by;
@@ -88,7 +92,8 @@ struct plan_of_loops {
   }
   void apply(const schedules::keep& s) {
     demand_value(s.value, "keep");
-    if (code.body[static_cast<std::size_t>(s.value)].kind != kind::reduce) refuse("keep: v" + std::to_string(s.value) + " is no reduction");
+    if (code.body[static_cast<std::size_t>(s.value)].kind != kind::reduce)
+      refuse("keep: v" + std::to_string(s.value) + " is no reduction");
     if (s.at >= 0) at(s.at, "keep");
     keeps.push_back(s);
   }
@@ -138,7 +143,8 @@ class tree_maker {
     for (const auto& s : k_.stores)
       if (s.accumulate) refuse("a scatter has no tree");
     for (const auto& i : k_.body)
-      if (i.kind == kind::scan || i.kind == kind::sort || i.kind == kind::search || i.kind == kind::product || i.kind == kind::arg_reduce)
+      if (i.kind == kind::scan || i.kind == kind::sort || i.kind == kind::search || i.kind == kind::product ||
+          i.kind == kind::arg_reduce)
         refuse("a scan, a sort, a search and a product that is no sum have no tree");
     check_order();
     for (std::size_t v = 0; v < k_.body.size(); ++v)
@@ -153,8 +159,7 @@ class tree_maker {
     stores(all, 0, inside);
     t_.launches.push_back({sequence(std::move(inside))});
     for (const auto& m : made_)
-      if (!m.done)
-        refuse(name(m.value) + " is made inside " + loops::name(t_, m.at) + ", where nothing reads it");
+      if (!m.done) refuse(name(m.value) + " is made inside " + loops::name(t_, m.at) + ", where nothing reads it");
     return std::move(t_);
   }
 
@@ -170,9 +175,11 @@ class tree_maker {
       for (std::size_t j = i + 1; j < p_.order.size(); ++j) {
         const piece &a = t_.loop(p_.order[i]), &b = t_.loop(p_.order[j]);
         if (a.axis == b.axis && !is_outer(p_.order[i], p_.order[j]))
-          refuse("reorder: " + loops::name(t_, p_.order[i]) + " is outside " + loops::name(t_, p_.order[j]) + ", of which it is a part");
+          refuse("reorder: " + loops::name(t_, p_.order[i]) + " is outside " + loops::name(t_, p_.order[j]) +
+                 ", of which it is a part");
         if (b.to == bind::grid && a.to != bind::grid)
-          refuse("bind: " + loops::name(t_, p_.order[j]) + " is bound to the grid, inside " + loops::name(t_, p_.order[i]) + ", which is not");
+          refuse("bind: " + loops::name(t_, p_.order[j]) + " is bound to the grid, inside " +
+                 loops::name(t_, p_.order[i]) + ", which is not");
       }
   }
   /// Whether piece a has longer steps than piece b of the same axis.
@@ -217,8 +224,7 @@ class tree_maker {
   series<side> sides(std::uint32_t axes, int p, const std::string& what) const {
     series<side> out;
     for (int a = 0; a < static_cast<int>(k_.axes.size()); ++a)
-      if (axes >> a & 1u)
-        out.push_back({a, span_of_pieces(t_, a, [&](int q) { return rank(q) > rank(p); }), -1});
+      if (axes >> a & 1u) out.push_back({a, span_of_pieces(t_, a, [&](int q) { return rank(q) > rank(p); }), -1});
     (void)what;
     return out;
   }
@@ -251,7 +257,8 @@ class tree_maker {
       if ((over >> t_.loop(q).axis & 1u) && rank(q) <= rank(at_piece) && !is_launch_share(v, q))
         refuse("keep: " + name(v) + " is kept inside " + loops::name(t_, at_piece) + ", which is inside its own loop " +
                loops::name(t_, q));
-    if (in == space::shared || in == space::scratch) refuse("keep: " + name(v) + " is each thread's own: in registers or on the stack");
+    if (in == space::shared || in == space::scratch)
+      refuse("keep: " + name(v) + " is each thread's own: in registers or on the stack");
     const int base = add_tiles(v, at_piece, in, lane_pieces(v, at_piece));
     add_made({v, at_piece, base, made_value::how::reduced});
   }
@@ -287,11 +294,14 @@ class tree_maker {
       if (t_.loop(q).to == to) out.push_back(q);
     return out;
   }
-  series<int> lane_pieces(int v, int at_piece) const { return bound(pieces_inside(at_piece, axes_over(at(v))), bind::lanes); }
+  series<int> lane_pieces(int v, int at_piece) const {
+    return bound(pieces_inside(at_piece, axes_over(at(v))), bind::lanes);
+  }
 
   void make_stage(const schedules::stage& s) {
     const instruction& i = at(s.value);
-    if (i.kind == kind::reduce && i.rule != merge_rule::one) refuse("stage: " + name(s.value) + " is a tuple; stage its parts");
+    if (i.kind == kind::reduce && i.rule != merge_rule::one)
+      refuse("stage: " + name(s.value) + " is a tuple; stage its parts");
     tile x;
     x.value = s.value;
     x.along = sides(i.axes, s.at, name(s.value));
@@ -317,8 +327,10 @@ class tree_maker {
   /// A tile that threads share is the same for all of them.
   void demand_common(const schedules::stage& s) const {
     for (int q : p_.order)
-      if (rank(q) <= rank(s.at) && t_.loop(q).to == bind::threads && ((at(s.value).axes >> t_.loop(q).axis & 1u) || t_.loop(q).rest == tail::peel))
-        refuse("stage: " + name(s.value) + " in " + text_of(s.in) + " memory differs among the threads of " + loops::name(t_, q));
+      if (rank(q) <= rank(s.at) && t_.loop(q).to == bind::threads &&
+          ((at(s.value).axes >> t_.loop(q).axis & 1u) || t_.loop(q).rest == tail::peel))
+        refuse("stage: " + name(s.value) + " in " + text_of(s.in) + " memory differs among the threads of " +
+               loops::name(t_, q));
   }
   /// A tile in registers that a matrix intrinsic reads lies as it takes it.
   void hold_operand(tile& x) const {
@@ -354,7 +366,8 @@ class tree_maker {
         const int at_piece = made_[static_cast<std::size_t>(m)].at;
         if (at_piece == p) out.push_back(m);
         else if (is_open(made_[static_cast<std::size_t>(m)])) return;
-        if (made_[static_cast<std::size_t>(m)].from == made_value::how::folded) return;  // another launch read its operands
+        if (made_[static_cast<std::size_t>(m)].from == made_value::how::folded)
+          return;  // another launch read its operands
       }
       for_each_operand(at(v), [&](int o) { self(self, o); });
     };
@@ -365,13 +378,14 @@ class tree_maker {
     });
     return out;
   }
-  /// Where a value may be found, best first; each is made of the next. What is being made is none of them.
+  /// Where a value may be found, best first; each is made of the next. The stage that is under way is left out.
   series<int> sources_of(int v) const {
     series<int> out;
     const bool own = making_ >= 0 && t_.tiles[static_cast<std::size_t>(making_)].value == v;
     for (const bool staged : {true, false})
       for (std::size_t m = made_.size(); m-- > 0;)
-        if (made_[m].value == v && (made_[m].from == made_value::how::staged) == staged && !(own && staged && made_[m].tile >= making_))
+        if (made_[m].value == v && (made_[m].from == made_value::how::staged) == staged &&
+            !(own && staged && made_[m].tile >= making_))
           out.push_back(static_cast<int>(m));
     return out;
   }
@@ -416,7 +430,8 @@ class tree_maker {
     for (std::size_t v = 0; v < seen.size(); ++v) {
       if (!seen[v]) continue;
       if (const kind what = at(static_cast<int>(v)).kind; what == kind::reduce || what == kind::part)
-        refuse(name(static_cast<int>(v)) + " is read inside " + loops::name(t_, open_.empty() ? -1 : open_.back()) + ", where it is not made");
+        refuse(name(static_cast<int>(v)) + " is read inside " + loops::name(t_, open_.empty() ? -1 : open_.back()) +
+               ", where it is not made");
       out.push_back(static_cast<int>(v));
     }
     return out;
@@ -427,7 +442,8 @@ class tree_maker {
     const bool common = is_common(x) && !reads_private(m);
     for (int q : open_)
       if (is_common(x) && !common && t_.loop(q).to == bind::threads)
-        refuse("stage: " + name(m.value) + " is made of what the threads of " + loops::name(t_, q) + " have for themselves, inside that loop");
+        refuse("stage: " + name(m.value) + " is made of what the threads of " + loops::name(t_, q) +
+               " have for themselves, inside that loop");
     node n;
     n.what = common ? act::copy : act::define;
     n.value = m.value;
@@ -436,13 +452,16 @@ class tree_maker {
     // The positions of a private tile are the turns of loops, so that each thread makes its own.
     const auto pieces = common ? series<int>{} : pieces_inside(m.at, at(m.value).axes);
     const int was = std::exchange(making_, m.tile);
-    nest(pieces, 0, roots, [&](series<int>& to) {
-      n.body = body_of(roots, m.tile);
-      to.push_back(t_.add(n));
-    }, out);
+    nest(
+        pieces, 0, roots,
+        [&](series<int>& to) {
+          n.body = body_of(roots, m.tile);
+          to.push_back(t_.add(n));
+        },
+        out);
     making_ = was;
   }
-  /// Whether making a value reads what a thread has for itself.
+  /// Whether making a value reads a thread's own tiles.
   bool reads_private(const made_value& m) const {
     node n;
     n.what = act::copy;
@@ -490,7 +509,8 @@ class tree_maker {
       if (std::exchange(seen[static_cast<std::size_t>(x)], 1)) return;
       bool made = false;
       for (const auto& m : made_)
-        if (m.value == x && std::count(pieces.begin(), pieces.end(), m.at)) level = std::max(level, rank(m.at)), made = true;
+        if (m.value == x && std::count(pieces.begin(), pieces.end(), m.at))
+          level = std::max(level, rank(m.at)), made = true;
       if (!made) for_each_operand(at(x), [&](int o) { self(self, o); });
     };
     walk(walk, v);
@@ -510,7 +530,8 @@ class tree_maker {
       if (!std::count(skipped.begin(), skipped.end(), q)) loops.push_back(q);
     series<int> roots;
     for_each_operand(at(v), [&](int o) { roots.push_back(o); });
-    nest(loops, 0, roots, [&](series<int>& to) { to.push_back(t_.add(merge_of(v, m.tile, skipped, roots))); }, out);
+    nest(
+        loops, 0, roots, [&](series<int>& to) { to.push_back(t_.add(merge_of(v, m.tile, skipped, roots))); }, out);
     combine(m, pieces, over, out);
   }
   series<int> bound_over(const series<int>& pieces, std::uint32_t over) const {
@@ -545,12 +566,15 @@ class tree_maker {
     const auto threads = bound(own, bind::threads);
     for (int q : threads)
       if (!p_.shared(m.value, q))
-        refuse("share: " + name(m.value) + " is summed along " + loops::name(t_, q) + ", which is bound to threads; say how they share it");
+        refuse("share: " + name(m.value) + " is summed along " + loops::name(t_, q) +
+               ", which is bound to threads; say how they share it");
       else if (is_peeled(t_.loop(q).axis))
-        refuse("share: " + name(m.value) + " is summed along " + loops::name(t_, q) + ", of which not all threads have a part; say guard");
+        refuse("share: " + name(m.value) + " is summed along " + loops::name(t_, q) +
+               ", of which not all threads have a part; say guard");
     if (!threads.empty()) through_shared(m, base, threads, out);
     for (int q : bound(own, bind::grid))
-      refuse("share: " + name(m.value) + " is summed along " + loops::name(t_, q) + ", which is bound to the grid; share it by a launch");
+      refuse("share: " + name(m.value) + " is summed along " + loops::name(t_, q) +
+             ", which is bound to the grid; share it by a launch");
   }
   bool is_peeled(int axis) const {
     for (const auto& p : t_.pieces)
@@ -579,7 +603,8 @@ class tree_maker {
       if (rank(q) > rank(m.at)) break;
       const bool threads = t_.loop(q).to == bind::threads;
       if (threads && !(axes_of_parts(m.value)[0] >> t_.loop(q).axis & 1u))
-        refuse("share: " + name(m.value) + " is the same for the threads of " + loops::name(t_, q) + ", inside which it is made");
+        refuse("share: " + name(m.value) + " is the same for the threads of " + loops::name(t_, q) +
+               ", inside which it is made");
       outside = outside && !threads;
       if (outside) found = q;
     }
@@ -598,7 +623,8 @@ class tree_maker {
       for (int q : turns_of)
         if (rank(q) > rank(at_piece)) loops.push_back(q);
       for (int q : pieces_inside(at_piece, axes[p])) loops.push_back(q);
-      nest(loops, 0, {}, [&](series<int>& inside) { inside.push_back(t_.add(n)); }, out);
+      nest(
+          loops, 0, {}, [&](series<int>& inside) { inside.push_back(t_.add(n)); }, out);
     }
   }
   /// Merges the partial results of the turns of some pieces.
@@ -621,7 +647,8 @@ class tree_maker {
       loops.push_back(static_cast<int>(t_.pieces.size()));
       t_.pieces.push_back(std::move(copy));
     }
-    nest(loops, 0, {}, [&](series<int>& inside) { inside.push_back(t_.add(n)); }, out);
+    nest(
+        loops, 0, {}, [&](series<int>& inside) { inside.push_back(t_.add(n)); }, out);
   }
 
   /// A launch for each reduction whose partial results another launch adds up.
@@ -635,7 +662,8 @@ class tree_maker {
       while (mine < made_.size() && (made_[mine].value != v || made_[mine].from != made_value::how::reduced)) ++mine;
       if (mine == made_.size()) refuse("share: " + name(v) + " has one launch that adds up its partial results");
       const int partial = add_tiles(v, -1, space::scratch, {s.over});
-      for (std::size_t p = 0; p < axes_of_parts(v).size(); ++p) t_.tiles[static_cast<std::size_t>(partial) + p].value = -1;  // read by number
+      for (std::size_t p = 0; p < axes_of_parts(v).size(); ++p)
+        t_.tiles[static_cast<std::size_t>(partial) + p].value = -1;  // read by number
       series<int> inside;
       launch_partial(made_[mine], partial, s.over, inside);
       t_.launches.push_back({sequence(std::move(inside))});
@@ -645,25 +673,30 @@ class tree_maker {
   void launch_partial(const made_value& m, int partial, int over, series<int>& out) {
     series<int> outer;
     for (int q : p_.order)
-      if (rank(q) <= std::max(rank(m.at), rank(over)) && (q == over || (axes_of_result(m.value) >> t_.loop(q).axis & 1u))) outer.push_back(q);
+      if (rank(q) <= std::max(rank(m.at), rank(over)) &&
+          (q == over || (axes_of_result(m.value) >> t_.loop(q).axis & 1u)))
+        outer.push_back(q);
     if (rank(over) > rank(m.at))
       refuse("share: " + name(m.value) + " starts outside " + loops::name(t_, over) + ", whose turns are blocks");
     out = place(-1, {m.value});
-    nest(outer, 0, {m.value}, [&](series<int>& inside) {
-      put(m, last_tile_of(m), partial, {over}, outer.back(), inside);
-    }, out);
+    nest(
+        outer, 0, {m.value},
+        [&](series<int>& inside) { put(m, last_tile_of(m), partial, {over}, outer.back(), inside); }, out);
   }
   int last_tile_of(const made_value& m) const {
     int last = m.tile;
     const int first_value = value_of_part(m.value, 0);
     for (std::size_t x = 0; x < t_.tiles.size(); ++x)
-      if (t_.tiles[x].accumulates && t_.tiles[x].value == first_value && t_.tiles[x].in != space::shared) last = static_cast<int>(x);
+      if (t_.tiles[x].accumulates && t_.tiles[x].value == first_value && t_.tiles[x].in != space::shared)
+        last = static_cast<int>(x);
     return last;
   }
   /// The later launch reads the sum of the partial results instead.
   void forget(int v, int mine, int partial, int over) {
     for (auto& x : t_.tiles)
-      if (x.accumulates && x.value >= 0 && (x.value == v || (at(x.value).kind == kind::part && at(x.value).args[0] == v))) x.value = -1;
+      if (x.accumulates && x.value >= 0 &&
+          (x.value == v || (at(x.value).kind == kind::part && at(x.value).args[0] == v)))
+        x.value = -1;
     const std::uint32_t own = axes_of_result(v);
     int last = -1;
     for (int q : p_.order)

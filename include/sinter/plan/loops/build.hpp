@@ -3,6 +3,7 @@
 
 #include "apply.hpp"
 #include "check.hpp"
+#include "ranges.hpp"
 #include "skew.hpp"
 #include "staging.hpp"
 #include "tails.hpp"
@@ -16,6 +17,7 @@ inline tree build(const kernel& k, const schedules::schedule& s) {
   for (const auto& step : s.steps) std::visit([&](const auto& one) { p.apply(one); }, step);
   tree t = detail::tree_maker(p).run();
   place_tails(t);
+  place_ranges(t);
   for (const auto& step : s.steps)
     if (const auto* one = std::get_if<schedules::skew>(&step)) place_skew(t, *one);
   place_copies(t);

@@ -65,9 +65,12 @@ class checker {
         begins = begins || other.step * other.extent == q.step;
         outermost = outermost && !(other.step == q.step * q.extent);
       }
-      if (!begins) say("the steps of " + piece_name(static_cast<int>(p)) + " do not follow those of another piece of its axis");
-      const auto covered = (q.step * q.extent).number(), whole = k_.axes[static_cast<std::size_t>(q.axis)].extent.number();
-      if (outermost && covered && whole && *covered < *whole) say("the turns of " + piece_name(static_cast<int>(p)) + " end before axis " + std::to_string(q.axis) + " does");
+      if (!begins)
+        say("the steps of " + piece_name(static_cast<int>(p)) + " do not follow those of another piece of its axis");
+      const auto covered = (q.step * q.extent).number(),
+                 whole = k_.axes[static_cast<std::size_t>(q.axis)].extent.number();
+      if (outermost && covered && whole && *covered < *whole)
+        say("the turns of " + piece_name(static_cast<int>(p)) + " end before axis " + std::to_string(q.axis) + " does");
     }
   }
   /// A later launch finds what earlier ones left in scratch memory.
@@ -132,7 +135,8 @@ class checker {
     for (int p : path_)
       if (t_.origin(p) == tile_at(x.to).at) {
         if (t_.loop(p).ahead >= tile_at(x.to).slots && t_.loop(p).part == turns::next)
-          say("copies of " + value(x.value) + " run " + std::to_string(t_.loop(p).ahead) + " turns ahead in " + std::to_string(tile_at(x.to).slots) + " slots");
+          say("copies of " + value(x.value) + " run " + std::to_string(t_.loop(p).ahead) + " turns ahead in " +
+              std::to_string(tile_at(x.to).slots) + " slots");
         if (t_.loop(p).part == turns::head) copies = t_.loop(p).ahead;
         ahead = ahead || t_.loop(p).part == turns::next;
       }
@@ -155,7 +159,8 @@ class checker {
         if (q.axis != a || q.of >= 0) continue;
         int count = is_open(static_cast<int>(p));
         for (int o : x.over) count += t_.origin(o) == static_cast<int>(p);
-        if (count == 0) say(what(x) + " is in no loop over " + piece_name(static_cast<int>(p)) + ", along which it varies");
+        if (count == 0)
+          say(what(x) + " is in no loop over " + piece_name(static_cast<int>(p)) + ", along which it varies");
         if (count > 1) say(what(x) + " takes " + piece_name(static_cast<int>(p)) + " twice");
       }
     }
@@ -168,8 +173,11 @@ class checker {
         const piece& q = t_.pieces[p];
         if (q.axis != a || q.of >= 0 || q.rest == tail::none) continue;
         if (q.rest == tail::peel && x.what != act::copy && is_cut(static_cast<int>(p))) continue;
-        if (q.rest == tail::pad && (x.what == act::merge || x.what == act::matrix) && x.tile < 0 && terms_are_padded(t_, x, 1u << a)) continue;
-        say(what(x) + " may run beyond the end of axis " + std::to_string(a) + ": it has no guard, and no tile is padded");
+        if (q.rest == tail::pad && (x.what == act::merge || x.what == act::matrix) && x.tile < 0 &&
+            terms_are_padded(t_, x, 1u << a))
+          continue;
+        say(what(x) + " may run beyond the end of axis " + std::to_string(a) +
+            ": it has no guard, and no tile is padded");
       }
     }
   }
@@ -180,7 +188,8 @@ class checker {
     return false;
   }
   std::string what(const node& x) const {
-    return x.what == act::store ? "store " + std::to_string(x.value) : std::string(text_of(x.what)) + " of " + value(x.value);
+    return x.what == act::store ? "store " + std::to_string(x.value)
+                                : std::string(text_of(x.what)) + " of " + value(x.value);
   }
 
   // 2: what is read is computed there, or is in a tile that was written.
@@ -192,7 +201,8 @@ class checker {
     for (int v : values_read(t_, x))
       if (visible_tile(t_, v, open_, x.to) < 0) say(what(x) + " reads " + value(v) + ", which is not defined there");
     for (int v : x.body)
-      if (const kind k = t_.at(v).kind; k == kind::reduce || k == kind::part) say(what(x) + " computes " + value(v) + ", a reduction, at one position");
+      if (const kind k = t_.at(v).kind; k == kind::reduce || k == kind::part)
+        say(what(x) + " computes " + value(v) + ", a reduction, at one position");
     for (const auto& u : uses_of(t_, x, open_)) {
       if (u.writes) {
         placed(x, u.tile);
@@ -200,7 +210,8 @@ class checker {
       }
       const tile& from = tile_at(u.tile);
       if (!has(written_, u.tile)) say(what(x) + " reads " + value(from.value) + " from a tile before it is written");
-      if (is_asked(u.tile) && !has(arrived_, u.tile)) say(what(x) + " reads " + value(from.value) + " from a copy that no wait has met");
+      if (is_asked(u.tile) && !has(arrived_, u.tile))
+        say(what(x) + " reads " + value(from.value) + " from a copy that no wait has met");
       placed(x, u.tile);
     }
   }
@@ -213,7 +224,8 @@ class checker {
       }
       const dim inside = span_of_pieces(t_, s.axis, [&](int p) { return !is_outside(p, tile_at(tile).at); });
       if (!(inside == s.extent))
-        say(what(x) + " has " + inside.text() + " positions along axis " + std::to_string(s.axis) + " for the " + s.extent.text() + " of a tile of " + value(tile_at(tile).value));
+        say(what(x) + " has " + inside.text() + " positions along axis " + std::to_string(s.axis) + " for the " +
+            s.extent.text() + " of a tile of " + value(tile_at(tile).value));
       if (x.what == act::copy) {
         bool along = false;
         for (const auto& mine : tile_at(x.to).along) along = along || mine.axis == s.axis;
@@ -224,7 +236,9 @@ class checker {
         if (q.axis != s.axis || q.of >= 0 || is_outside(static_cast<int>(p), tile_at(tile).at)) continue;
         bool taken = is_open(static_cast<int>(p));
         for (int o : x.over) taken = taken || t_.origin(o) == static_cast<int>(p);
-        if (!taken && x.what != act::copy) say(what(x) + " reads or writes " + value(tile_at(tile).value) + " at no turn of " + piece_name(static_cast<int>(p)));
+        if (!taken && x.what != act::copy)
+          say(what(x) + " reads or writes " + value(tile_at(tile).value) + " at no turn of " +
+              piece_name(static_cast<int>(p)));
       }
     }
     // A thread, or a block, has only what it made.
@@ -261,7 +275,8 @@ class checker {
     for (int q : open_)
       if (over >> t_.loop(q).axis & 1u) order.push_back(q);
     for (int q : order)
-      if (is_outside(q, tile_at(x.to).at) && !is_shared_launch(x, q)) say(value(x.value) + " starts anew in each turn of " + piece_name(q));
+      if (is_outside(q, tile_at(x.to).at) && !is_shared_launch(x, q))
+        say(value(x.value) + " starts anew in each turn of " + piece_name(q));
     for (int q : x.over)
       if (over >> t_.loop(q).axis & 1u) order.push_back(t_.origin(q));
     for (const auto& f : t_.folds) {
@@ -272,7 +287,8 @@ class checker {
       series<int> sorted = mine, wanted = f.order;
       std::sort(sorted.begin(), sorted.end());
       std::sort(wanted.begin(), wanted.end());
-      if (sorted != wanted || (x.over.empty() && mine != f.order)) say("the terms of " + value(x.value) + " are added in another order than its fold says");
+      if (sorted != wanted || (x.over.empty() && mine != f.order))
+        say("the terms of " + value(x.value) + " are added in another order than its fold says");
     }
   }
   /// Whether another launch merges what the turns of q leave.
@@ -299,22 +315,27 @@ class checker {
       n.value = static_cast<int>(s);
       for (const auto& path : mine)
         for (int q : path)
-          if (!(axes_of_statement(t_, n) >> t_.loop(q).axis & 1u) && t_.loop(q).to != bind::grid && t_.loop(q).to != bind::threads)
-            say("store " + std::to_string(s) + " is inside the loop over " + piece_name(q) + ", along which it does not vary");
+          if (!(axes_of_statement(t_, n) >> t_.loop(q).axis & 1u) && t_.loop(q).to != bind::grid &&
+              t_.loop(q).to != bind::threads)
+            say("store " + std::to_string(s) + " is inside the loop over " + piece_name(q) +
+                ", along which it does not vary");
     }
   }
   /// Whether two paths take different turns of a peeled piece.
   bool are_apart(const series<int>& a, const series<int>& b) const {
     for (int p : a)
       for (int q : b)
-        if (t_.origin(p) == t_.origin(q) && p != q && t_.loop(p).part != turns::all && t_.loop(q).part != turns::all) return true;
+        if (t_.origin(p) == t_.origin(q) && p != q && t_.loop(p).part != turns::all && t_.loop(q).part != turns::all)
+          return true;
     return false;
   }
 
   // 5: between a write and another thread's read lies a barrier, or a wait.
   void wait(const node& x) {
     const tile& of = tile_at(x.tile);
-    if (x.lag >= of.slots) say("a wait lets " + std::to_string(x.lag) + " copies of " + value(of.value) + " fly, which has " + std::to_string(of.slots) + " slots");
+    if (x.lag >= of.slots)
+      say("a wait lets " + std::to_string(x.lag) + " copies of " + value(of.value) + " fly, which has " +
+          std::to_string(of.slots) + " slots");
     const auto asked = std::count(asked_.begin(), asked_.end(), x.tile);
     if (asked <= x.lag) return;
     arrived_.push_back(x.tile);
@@ -335,7 +356,8 @@ class checker {
   void barrier() {
     for (int p : path_) {
       const piece& q = t_.loop(p);
-      if (q.to == bind::threads && (q.part == turns::full || q.part == turns::edge || !(q.extent == t_.loop(t_.origin(p)).extent)))
+      if (q.to == bind::threads &&
+          (q.part == turns::full || q.part == turns::edge || !(q.extent == t_.loop(t_.origin(p)).extent)))
         say("a barrier lies inside a part of the loop over " + piece_name(p) + ", which not all threads enter");
       for (const auto* bounds : {&q.low, &q.high})
         for (const auto& b : *bounds)
@@ -363,16 +385,19 @@ class checker {
     }
     const auto whole = [](const dim& d, int by) { return d.divided_by(by).has_value(); };
     if (!whole(m, i.m) || !whole(n, i.n) || !whole(k, i.k))
-      say(what(x) + " by " + i.word + " takes " + m.text() + " x " + n.text() + " x " + k.text() + ", which are no multiples of " +
-          std::to_string(i.m) + " x " + std::to_string(i.n) + " x " + std::to_string(i.k));
+      say(what(x) + " by " + i.word + " takes " + m.text() + " x " + n.text() + " x " + k.text() +
+          ", which are no multiples of " + std::to_string(i.m) + " x " + std::to_string(i.n) + " x " +
+          std::to_string(i.k));
     operand(x, c->x, 0, i.x, i);
     operand(x, c->y, 1, i.y, i);
-    if (const tile& sum = tile_at(x.to); sum.row != x.row || sum.operand != 2) say(what(x) + " by " + i.word + " adds to a tile that is not its sum");
+    if (const tile& sum = tile_at(x.to); sum.row != x.row || sum.operand != 2)
+      say(what(x) + " by " + i.word + " adds to a tile that is not its sum");
     if (facts_.has && !facts_.has(i.needs)) say(what(x) + " by " + i.word + " needs " + i.needs);
   }
   void operand(const node& x, int v, int number, dtype want, const schedules::intrinsic& i) {
     const dtype type = t_.at(unwidened(k_, v)).type;
-    if (type != want && t_.at(v).type != want) say(what(x) + " by " + i.word + " takes " + dtype_name(want) + ", not " + dtype_name(type));
+    if (type != want && t_.at(v).type != want)
+      say(what(x) + " by " + i.word + " takes " + dtype_name(want) + ", not " + dtype_name(type));
     int from = visible_tile(t_, v, open_);
     if (from < 0) from = visible_tile(t_, unwidened(k_, v), open_);
     if (from < 0) return;
@@ -391,22 +416,30 @@ class checker {
       for (const auto& s : x.along) elements *= s.extent;
       const auto n = elements.number();
       const std::int64_t bytes = n ? *n * static_cast<std::int64_t>(size_of(x.type)) * x.slots : 0;
-      if (!n && x.in != space::scratch && facts_.bounded()) say("a tile of " + value(x.value) + " in " + text_of(x.in) + " has no fixed size");
+      if (!n && x.in != space::scratch && facts_.bounded())
+        say("a tile of " + value(x.value) + " in " + text_of(x.in) + " has no fixed size");
       if (x.in == space::shared) shared += bytes;
       if (x.in == space::stack) stack += bytes;
       if (x.in == space::registers) registers += bytes / std::max<std::int64_t>(1, threads_inside(x));
     }
-    if (shared > facts_.shared_bytes) say("its tiles take " + std::to_string(shared) + " bytes of shared memory, of " + std::to_string(facts_.shared_bytes));
-    if (stack > facts_.stack_bytes) say("its tiles take " + std::to_string(stack) + " bytes of the stack, of " + std::to_string(facts_.stack_bytes));
+    if (shared > facts_.shared_bytes)
+      say("its tiles take " + std::to_string(shared) + " bytes of shared memory, of " +
+          std::to_string(facts_.shared_bytes));
+    if (stack > facts_.stack_bytes)
+      say("its tiles take " + std::to_string(stack) + " bytes of the stack, of " + std::to_string(facts_.stack_bytes));
     if (registers > facts_.register_bytes)
-      say("its tiles take " + std::to_string(registers) + " bytes of a thread's registers, of " + std::to_string(facts_.register_bytes));
+      say("its tiles take " + std::to_string(registers) + " bytes of a thread's registers, of " +
+          std::to_string(facts_.register_bytes));
   }
   /// The threads among which a private tile's positions are divided.
   std::int64_t threads_inside(const tile& x) const {
-    std::int64_t n = x.row >= 0 ? schedules::operand_of(schedules::intrinsics()[static_cast<std::size_t>(x.row)], x.operand).width() : 1;
+    std::int64_t n =
+        x.row >= 0 ? schedules::operand_of(schedules::intrinsics()[static_cast<std::size_t>(x.row)], x.operand).width()
+                   : 1;
     if (x.row >= 0 && schedules::intrinsics()[static_cast<std::size_t>(x.row)].who == schedules::scope::thread) n = 1;
     for (std::size_t p = 0; p < t_.pieces.size(); ++p)
-      if (t_.pieces[p].of < 0 && t_.pieces[p].to == bind::threads && varies(x, t_.pieces[p].axis) && static_cast<int>(p) != x.at)
+      if (t_.pieces[p].of < 0 && t_.pieces[p].to == bind::threads && varies(x, t_.pieces[p].axis) &&
+          static_cast<int>(p) != x.at)
         n *= t_.pieces[p].extent.number().value_or(1);
     return n;
   }

@@ -2,8 +2,6 @@
 // an error.
 #pragma once
 
-#include <random>
-
 #include "../schedule/intrinsics.hpp"
 #include "scalars.hpp"
 #include "uses.hpp"
@@ -15,11 +13,29 @@ using memory = series<series<scalar>>;
 
 namespace detail {
 
-/// What a tree does that it must not.
+/// A fault of a tree, as a sentence.
 struct fault {
   std::string what;
 };
 [[noreturn]] inline void fail(std::string what) { throw fault{std::move(what)}; }
+
+/// Numbers drawn from a seed. Sebastiano Vigna: "splitmix64.c" (2015), in the public domain.
+struct draws {
+  std::uint64_t state;
+  std::size_t below(std::size_t n) {
+    std::uint64_t z = state += 0x9e3779b97f4a7c15;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return static_cast<std::size_t>((z ^ z >> 31) % n);
+  }
+  /// 0 to n - 1 in any order.
+  std::vector<std::size_t> order(std::size_t n) {
+    std::vector<std::size_t> out(n);
+    for (std::size_t i = 0; i < n; ++i) out[i] = i;
+    for (std::size_t i = n; i > 1; --i) std::swap(out[i - 1], out[below(i)]);
+    return out;
+  }
+};
 
 /// An element of a tile.
 struct cell {
@@ -37,7 +53,7 @@ struct flight {
 /// The shape of a tile for one set of sizes.
 struct extents_of_tile {
   series<std::int64_t> extents;
-  std::size_t count = 1;       ///< of a slot
+  std::size_t count = 1;        ///< of a slot
   int rows = -1, columns = -1;  ///< a fragment's: sides
   std::int64_t high = 1, wide = 1;
   series<int> place;  ///< row · wide + column -> lane · registers + register
@@ -47,7 +63,7 @@ struct extents_of_tile {
 class interpreter {
  public:
   interpreter(const tree& t, std::span<const std::int64_t> sizes, memory& m, std::uint64_t seed)
-      : t_(t), k_(*t.code), sizes_(sizes), memory_(m), random_(seed) {
+      : t_(t), k_(*t.code), sizes_(sizes), memory_(m), random_{seed} {
     for (const auto& p : t.pieces) {
       extents_.push_back(p.extent.evaluate(sizes));
       steps_.push_back(p.step.evaluate(sizes));
@@ -101,12 +117,15 @@ class interpreter {
     for (const auto& n : t_.nodes) {
       if (n.what != act::matrix || n.row != x.row) continue;
       const auto c = contraction_of(k_, n.value);
-      const bool mine = x.operand == 2 ? x.value == n.value || x.accumulates : x.value == (x.operand == 0 ? c->x : c->y) || x.value == unwidened(k_, x.operand == 0 ? c->x : c->y);
+      const bool mine = x.operand == 2 ? x.value == n.value || x.accumulates
+                                       : x.value == (x.operand == 0 ? c->x : c->y) ||
+                                             x.value == unwidened(k_, x.operand == 0 ? c->x : c->y);
       if (!mine) continue;
       const auto side = [&](const series<int>& axes) {
         for (int p : n.over)
           for (std::size_t d = 0; d < x.along.size(); ++d)
-            if (x.along[d].piece < 0 && x.along[d].axis == t_.loop(p).axis && std::count(axes.begin(), axes.end(), x.along[d].axis))
+            if (x.along[d].piece < 0 && x.along[d].axis == t_.loop(p).axis &&
+                std::count(axes.begin(), axes.end(), x.along[d].axis))
               return static_cast<int>(d);
         return -1;
       };
@@ -133,7 +152,7 @@ class interpreter {
     for_each_inside(t_, root, [&](int n) {
       if (t_[n].piece < 0) return;
       const int p = t_.origin(t_[n].piece);
-      auto* list = t_.loop(p).to == bind::grid && t_.loop(t_[n].piece).to == bind::grid       ? &grid_
+      auto* list = t_.loop(p).to == bind::grid && t_.loop(t_[n].piece).to == bind::grid         ? &grid_
                    : t_.loop(p).to == bind::threads && t_.loop(t_[n].piece).to == bind::threads ? &threads_
                                                                                                 : nullptr;
       if (list && !std::count(list->begin(), list->end(), p)) list->push_back(p);
@@ -141,10 +160,8 @@ class interpreter {
     std::int64_t blocks = 1, threads = 1;
     for (int p : grid_) blocks *= width(p);
     for (int p : threads_) threads *= width(p);
-    std::vector<std::int64_t> order(static_cast<std::size_t>(blocks));
-    for (std::size_t b = 0; b < order.size(); ++b) order[b] = static_cast<std::int64_t>(b);
-    std::shuffle(order.begin(), order.end(), random_);
-    for (auto b : order) run_block(root, b, threads);
+    for (auto b : random_.order(static_cast<std::size_t>(blocks)))
+      run_block(root, static_cast<std::int64_t>(b), threads);
   }
 
   /// The blocks or threads along a piece: one, if there is nothing to do.
@@ -156,8 +173,10 @@ class interpreter {
     digits_.assign(static_cast<std::size_t>(threads), series<std::int64_t>(t_.pieces.size(), 0));
     for (std::int64_t a = 0; a < threads; ++a) {
       std::int64_t rest = block, mine = a;
-      for (int p : grid_) digits_[static_cast<std::size_t>(a)][static_cast<std::size_t>(p)] = rest % width(p), rest /= width(p);
-      for (int p : threads_) digits_[static_cast<std::size_t>(a)][static_cast<std::size_t>(p)] = mine % width(p), mine /= width(p);
+      for (int p : grid_)
+        digits_[static_cast<std::size_t>(a)][static_cast<std::size_t>(p)] = rest % width(p), rest /= width(p);
+      for (int p : threads_)
+        digits_[static_cast<std::size_t>(a)][static_cast<std::size_t>(p)] = mine % width(p), mine /= width(p);
     }
     private_.assign(static_cast<std::size_t>(threads), series<series<cell>>(t_.tiles.size()));
     flights_.assign(static_cast<std::size_t>(threads), series<series<flight>>(t_.tiles.size()));
@@ -182,10 +201,7 @@ class interpreter {
   void together(const series<int>& statements) {
     series<int> until;
     const auto flush = [&] {
-      std::vector<std::size_t> order(indices_.size());
-      for (std::size_t a = 0; a < order.size(); ++a) order[a] = a;
-      std::shuffle(order.begin(), order.end(), random_);
-      for (auto a : order) {
+      for (auto a : random_.order(indices_.size())) {
         take(a);
         for (int n : until) alone(n);
       }
@@ -297,7 +313,8 @@ class interpreter {
   bool beyond(int p, std::int64_t turn) {
     const piece& x = t_.loop(p);
     std::int64_t to = extent(p);
-    for (const auto& h : x.high) to = std::min(to, -floor_of(-(bound_of(h) - position_without(x.axis, t_.origin(p))), step(p)));
+    for (const auto& h : x.high)
+      to = std::min(to, -floor_of(-(bound_of(h) - position_without(x.axis, t_.origin(p))), step(p)));
     return turn >= to;
   }
 
@@ -363,7 +380,9 @@ class interpreter {
   /// Of threads, and of blocks, that would do the same, the first does it.
   bool is_first(const series<int>& pieces) {
     for (int p : pieces)
-      if (!std::count(open_.begin(), open_.end(), p) && digits_[static_cast<std::size_t>(thread_)][static_cast<std::size_t>(p)] != 0) return false;
+      if (!std::count(open_.begin(), open_.end(), p) &&
+          digits_[static_cast<std::size_t>(thread_)][static_cast<std::size_t>(p)] != 0)
+        return false;
     return true;
   }
 
@@ -371,7 +390,8 @@ class interpreter {
 
   series<cell>& cells(int x) {
     const tile& tile = tile_at(x);
-    auto& all = is_common(tile) ? common_[static_cast<std::size_t>(x)] : private_[static_cast<std::size_t>(thread_)][static_cast<std::size_t>(x)];
+    auto& all = is_common(tile) ? common_[static_cast<std::size_t>(x)]
+                                : private_[static_cast<std::size_t>(thread_)][static_cast<std::size_t>(x)];
     if (all.empty()) all.resize(shapes_[static_cast<std::size_t>(x)].count * static_cast<std::size_t>(tile.slots));
     return all;
   }
@@ -391,13 +411,16 @@ class interpreter {
         for (const int* p = begin; p != open_.end(); ++p)
           if (*p != tile.at && t_.loop(*p).axis == side.axis) c += index(*p) * step(*p);
       }
-      if (c < 0 || c >= s.extents[d]) fail(text_of_use() + " leaves the tile of " + name(tile.value) + " along axis " + std::to_string(side.axis));
+      if (c < 0 || c >= s.extents[d])
+        fail(text_of_use() + " leaves the tile of " + name(tile.value) + " along axis " + std::to_string(side.axis));
       std::int64_t n = s.extents[d];
       if (static_cast<int>(d) == s.rows) row = c % s.high, c /= s.high, n = (n + s.high - 1) / s.high;
       if (static_cast<int>(d) == s.columns) column = c % s.wide, c /= s.wide, n = (n + s.wide - 1) / s.wide;
       at = at * static_cast<std::size_t>(n) + static_cast<std::size_t>(c);
     }
-    if (!s.place.empty()) at = at * fragment_size(tile) + static_cast<std::size_t>(s.place[static_cast<std::size_t>(row * s.wide + column)]);
+    if (!s.place.empty())
+      at =
+          at * fragment_size(tile) + static_cast<std::size_t>(s.place[static_cast<std::size_t>(row * s.wide + column)]);
     if (tile.slots > 1) at += s.count * static_cast<std::size_t>(index(tile.at) % tile.slots);
     return at;
   }
@@ -406,9 +429,12 @@ class interpreter {
   scalar read(int x) { return read_at(x, place(x)); }
   scalar read_at(int x, std::size_t at) {
     cell& c = cells(x)[at];
-    if (!c.written) fail(text_of_use() + " reads " + name(tile_at(x).value) + " from " + text_of(tile_at(x).in) + " before it is written");
+    if (!c.written)
+      fail(text_of_use() + " reads " + name(tile_at(x).value) + " from " + text_of(tile_at(x).in) +
+           " before it is written");
     if (is_global(tile_at(x))) {
-      if (c.written_at == launch_ && c.writer != block_) fail(text_of_use() + " reads what another block of the launch wrote");
+      if (c.written_at == launch_ && c.writer != block_)
+        fail(text_of_use() + " reads what another block of the launch wrote");
       return c.x;
     }
     if (is_common(tile_at(x))) {
@@ -494,7 +520,8 @@ class interpreter {
     if (is_guarded(i) && !value(i.args[0]).i) return {};
     const auto& m = memory_[static_cast<std::size_t>(i.at.buffer)];
     const std::int64_t from = at(i.at.at);
-    if (from < 0 || from >= static_cast<std::int64_t>(m.size())) fail(text_of_use() + " reads outside the memory of buffer " + std::to_string(i.at.buffer));
+    if (from < 0 || from >= static_cast<std::int64_t>(m.size()))
+      fail(text_of_use() + " reads outside the memory of buffer " + std::to_string(i.at.buffer));
     return m[static_cast<std::size_t>(from)];
   }
   scalar computed(const instruction& i) {
@@ -550,7 +577,8 @@ class interpreter {
     const tile& to = tile_at(n.to);
     const std::size_t count = shapes_[static_cast<std::size_t>(n.to)].count,
                       from = to.slots > 1 ? count * static_cast<std::size_t>(index(to.at) % to.slots) : 0;
-    for (std::size_t e = from; e < from + count; ++e) all[e].x = nothing[static_cast<std::size_t>(n.part)], all[e].written = true;
+    for (std::size_t e = from; e < from + count; ++e)
+      all[e].x = nothing[static_cast<std::size_t>(n.part)], all[e].written = true;
   }
 
   void define(const node& n) {
@@ -624,7 +652,8 @@ class interpreter {
     scalar x = value(s.value);
     auto& m = memory_[static_cast<std::size_t>(s.at.buffer)];
     const std::int64_t to = at(s.at.at);
-    if (to < 0 || to >= static_cast<std::int64_t>(m.size())) fail("store " + std::to_string(n.value) + " writes outside its memory");
+    if (to < 0 || to >= static_cast<std::int64_t>(m.size()))
+      fail("store " + std::to_string(n.value) + " writes outside its memory");
     char& known = stored_[static_cast<std::size_t>(n.value)][static_cast<std::size_t>(to)];
     if (std::exchange(known, 1)) fail("store " + std::to_string(n.value) + " stores a position twice");
     m[static_cast<std::size_t>(to)] = rounded(x, k_.buffers[static_cast<std::size_t>(s.at.buffer)].type);
@@ -703,7 +732,8 @@ class interpreter {
         next_point();
         if (is_beyond(n.guards & axes_of_tile(n.to + p))) return;
         tuple to{most, read(n.to + p)};
-        merge_into(i, {types[0], types[static_cast<std::size_t>(p)]}, to, {x, n.tile >= 0 ? read(n.tile + p) : value(i.args[static_cast<std::size_t>(p)])});
+        merge_into(i, {types[0], types[static_cast<std::size_t>(p)]}, to,
+                   {x, n.tile >= 0 ? read(n.tile + p) : value(i.args[static_cast<std::size_t>(p)])});
         write(n.to + p, to[1]);
       });
     tuple to{most};
@@ -731,7 +761,8 @@ class interpreter {
     if (p >= 0) index(t_.origin(p)) = turn;
   }
   /// An operand of the intrinsic at a turn: registers as they lie, or elements by their positions.
-  std::vector<scalar> gathered(const node& n, int v, int operand, int rows, int columns, std::int64_t row, std::int64_t column) {
+  std::vector<scalar> gathered(const node& n, int v, int operand, int rows, int columns, std::int64_t row,
+                               std::int64_t column) {
     const auto& i = schedules::intrinsics()[static_cast<std::size_t>(n.row)];
     const auto& f = schedules::operand_of(i, operand);
     const std::int64_t high = operand == 1 ? i.k : i.m, wide = operand == 0 ? i.k : i.n;
@@ -747,7 +778,9 @@ class interpreter {
         next_point();
         set(rows, row + (e >> 8)), set(columns, column + (e & 255));
         out[static_cast<std::size_t>((e >> 8) * wide + (e & 255))] =
-            raw ? read_at(x, base + static_cast<std::size_t>(lane * f.count() + r)) : operand == 2 ? read(x) : value(v);
+            raw            ? read_at(x, base + static_cast<std::size_t>(lane * f.count() + r))
+            : operand == 2 ? read(x)
+                           : value(v);
       }
     return out;
   }
@@ -765,7 +798,8 @@ class interpreter {
     for (int q : {p.m, p.n, p.k})
       if (q >= 0) open_.pop_back();
   }
-  void one_intrinsic(const node& n, const contraction& c, const matrix_pieces& p, std::int64_t a, std::int64_t b, std::int64_t d) {
+  void one_intrinsic(const node& n, const contraction& c, const matrix_pieces& p, std::int64_t a, std::int64_t b,
+                     std::int64_t d) {
     const auto& i = schedules::intrinsics()[static_cast<std::size_t>(n.row)];
     set(p.m, a), set(p.n, b), set(p.k, d);
     const auto x = gathered(n, c.x, 0, p.m, p.k, a, d);
@@ -774,7 +808,9 @@ class interpreter {
     set(p.k, d);
     auto sum = gathered(n, n.value, 2, p.m, p.n, a, b);
     const dtype type = computed_as(i.sum);
-    const auto at = [](std::int64_t r, std::int64_t w, std::int64_t col) { return static_cast<std::size_t>(r * w + col); };
+    const auto at = [](std::int64_t r, std::int64_t w, std::int64_t col) {
+      return static_cast<std::size_t>(r * w + col);
+    };
     for (int r = 0; r < i.m; ++r)
       for (int col = 0; col < i.n; ++col)
         for (int e = 0; e < i.k; ++e) {
@@ -794,7 +830,7 @@ class interpreter {
   const kernel& k_;
   std::span<const std::int64_t> sizes_;
   memory& memory_;
-  std::mt19937_64 random_;
+  draws random_;
   series<std::int64_t> extents_, steps_, lengths_, shift_;
   std::vector<extents_of_tile> shapes_;
   std::vector<series<char>> stored_;
@@ -813,7 +849,7 @@ class interpreter {
 
 }  // namespace detail
 
-/// Runs a tree on memory for the sizes of its symbols. Returns what it does wrong, as a sentence; empty: nothing. Of threads and blocks
+/// Runs a tree on memory for the sizes of its symbols. Returns its first fault as a sentence; empty: none. Of threads and blocks
 /// the order is drawn from `seed`.
 inline std::string interpret(const tree& t, std::span<const std::int64_t> sizes, memory& m, std::uint64_t seed = 0) {
   try {

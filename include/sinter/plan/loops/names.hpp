@@ -16,7 +16,8 @@ inline std::string name(const tree& t, int p) {
   for (std::size_t q = 0; q < t.pieces.size(); ++q) {
     const piece& other = t.pieces[q];
     if (other.axis != mine.axis || other.of >= 0 || static_cast<int>(q) == origin) continue;
-    const bool outer = other.step == mine.step ? static_cast<int>(q) < origin : other.step.divided_by(mine.step).has_value();
+    const bool outer =
+        other.step == mine.step ? static_cast<int>(q) < origin : other.step.divided_by(mine.step).has_value();
     level += outer;
   }
   return "i" + std::to_string(mine.axis) + "." + std::to_string(level);
@@ -43,7 +44,8 @@ inline const char* text_of(mover by) {
   return names[static_cast<int>(by)];
 }
 inline const char* text_of(act what) {
-  static constexpr const char* names[] = {"loop", "fill", "define", "copy", "matrix", "merge", "store", "wait", "barrier"};
+  static constexpr const char* names[] = {"loop",  "fill",  "define", "copy",   "matrix",
+                                          "merge", "store", "wait",   "barrier"};
   return names[static_cast<int>(what)];
 }
 inline const char* text_of(turns part) {

@@ -20,11 +20,14 @@ inline std::string text_of_tile(const tree& t, int x) {
   const tile& tile = t.tiles[static_cast<std::size_t>(x)];
   std::string sides;
   for (const auto& s : tile.along)
-    sides += (sides.empty() ? "" : ", ") + (s.piece >= 0 ? name(t, s.piece) : "i" + std::to_string(s.axis)) + " " + s.extent.text();
-  std::string out = "t" + std::to_string(x) + " = " + value_name(tile.value) + " (" + sides + ") " + dtype_name(tile.type) + " in " + text_of(tile.in);
+    sides += (sides.empty() ? "" : ", ") + (s.piece >= 0 ? name(t, s.piece) : "i" + std::to_string(s.axis)) + " " +
+             s.extent.text();
+  std::string out = "t" + std::to_string(x) + " = " + value_name(tile.value) + " (" + sides + ") " +
+                    dtype_name(tile.type) + " in " + text_of(tile.in);
   if (tile.as != layout::rows) out += std::string(" as ") + text_of(tile.as);
   if (tile.row >= 0)
-    out += std::string(" of ") + schedules::intrinsics()[static_cast<std::size_t>(tile.row)].word + "." + "xys"[tile.operand];
+    out += std::string(" of ") + schedules::intrinsics()[static_cast<std::size_t>(tile.row)].word + "." +
+           "xys"[tile.operand];
   if (tile.slots > 1) out += " slots " + std::to_string(tile.slots);
   if (tile.padded) out += " padded";
   return out + " at " + (tile.at < 0 ? "top" : name(t, tile.at));
@@ -57,7 +60,8 @@ inline std::string text_of_loop(const tree& t, const node& n) {
 
 inline std::string text_of_statement(const tree& t, const node& n) {
   std::string out = text_of(n.what);
-  if (n.what == act::store) out += " " + std::to_string(n.value) + " = " + value_name(t.code->stores[static_cast<std::size_t>(n.value)].value);
+  if (n.what == act::store)
+    out += " " + std::to_string(n.value) + " = " + value_name(t.code->stores[static_cast<std::size_t>(n.value)].value);
   else if (n.what == act::wait) out += " t" + std::to_string(n.tile) + " but " + std::to_string(n.lag);
   else if (n.what != act::barrier) out += " " + value_name(n.value);
   if (n.what != act::wait && n.tile >= 0) out += " from t" + std::to_string(n.tile);
@@ -72,7 +76,8 @@ inline std::string text_of_statement(const tree& t, const node& n) {
 
 inline void print_node(const tree& t, int from, int depth, std::string& out) {
   const node& n = t[from];
-  out += std::string(static_cast<std::size_t>(2 * depth), ' ') + (n.what == act::loop ? text_of_loop(t, n) : text_of_statement(t, n)) + "\n";
+  out += std::string(static_cast<std::size_t>(2 * depth), ' ') +
+         (n.what == act::loop ? text_of_loop(t, n) : text_of_statement(t, n)) + "\n";
   for (int c : n.inside) print_node(t, c, depth + 1, out);
 }
 
@@ -81,7 +86,8 @@ struct step_text {
   const tree& t;
   std::string at(int p) const { return p < 0 ? "top" : "p" + std::to_string(p); }
   std::string operator()(const schedules::split& s) const {
-    return "split " + at(s.piece) + " by " + s.by.text() + (s.rest == tail::none ? "" : std::string(" ") + text_of(s.rest));
+    return "split " + at(s.piece) + " by " + s.by.text() +
+           (s.rest == tail::none ? "" : std::string(" ") + text_of(s.rest));
   }
   std::string operator()(const schedules::reorder& s) const {
     std::string out = "order";
@@ -102,9 +108,12 @@ struct step_text {
     return "matrix " + value_name(s.value) + " " + schedules::intrinsics()[static_cast<std::size_t>(s.row)].word;
   }
   std::string operator()(const schedules::share& s) const {
-    return "share " + value_name(s.value) + " over " + at(s.over) + (s.how == schedules::share::way::block ? " block" : " launch");
+    return "share " + value_name(s.value) + " over " + at(s.over) +
+           (s.how == schedules::share::way::block ? " block" : " launch");
   }
-  std::string operator()(const schedules::skew& s) const { return "skew " + value_name(s.value) + " over " + at(s.over); }
+  std::string operator()(const schedules::skew& s) const {
+    return "skew " + value_name(s.value) + " over " + at(s.over);
+  }
 };
 
 }  // namespace detail

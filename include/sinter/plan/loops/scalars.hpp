@@ -16,7 +16,8 @@ inline scalar rounded(scalar x, dtype t) {
   visit_dtype(t, [&](auto element) {
     using T = typename decltype(element)::type;
     if constexpr (std::is_same_v<T, double> || (sizeof(T) == 8 && !is_float(dtype_of<T>))) return;
-    else if constexpr (is_float(dtype_of<T>)) x.f = static_cast<double>(static_cast<float>(vocabulary::convert<T>(x.f)));
+    else if constexpr (is_float(dtype_of<T>))
+      x.f = static_cast<double>(static_cast<float>(vocabulary::convert<T>(x.f)));
     else x.i = static_cast<std::int64_t>(vocabulary::convert<T>(x.i));
   });
   return x;
@@ -43,7 +44,8 @@ inline scalar pointwise(ir::op code, dtype to, const series<scalar>& args, const
   ir::detail::with_computed(types[of], [&](auto computed) {
     using T = typename decltype(computed)::type;
     T x[3] = {};
-    for (std::size_t a = 0; a < args.size() && a < 3; ++a) x[a] = static_cast<T>(is_float(types[a]) ? args[a].f : args[a].i);
+    for (std::size_t a = 0; a < args.size() && a < 3; ++a)
+      x[a] = static_cast<T>(is_float(types[a]) ? args[a].f : args[a].i);
     if constexpr (!std::is_same_v<T, double>)
       for (std::size_t a = 0; a < args.size() && a < 3; ++a) x[a] = static_cast<T>(args[a].i);
     const T r = ir::detail::pointwise_scalar<T>(code, x[0], x[1], x[2]);
@@ -75,7 +77,8 @@ inline double greater(double a, double b) { return std::isnan(a) || a > b ? a : 
 inline void merge_first(const instruction& i, dtype type, tuple& to, const tuple& x) {
   constexpr auto none = std::numeric_limits<std::int64_t>::max();
   if (x[1].i == none) return;
-  const bool nan = is_float(type) && std::isnan(x[0].f), was_nan = to[1].i != none && is_float(type) && std::isnan(to[0].f);
+  const bool nan = is_float(type) && std::isnan(x[0].f),
+             was_nan = to[1].i != none && is_float(type) && std::isnan(to[0].f);
   const bool largest = ir::combiner_identity(i.code, dtype::i64).i < 0;
   const auto before = [&](auto a, auto b) { return largest ? a > b : a < b; };
   const bool better = is_float(type) ? before(x[0].f, to[0].f) : before(x[0].i, to[0].i);

@@ -1,8 +1,8 @@
 // plan/loops/skew.hpp: a value of the next turn is computed before the current one is used.
 #pragma once
 
-#include "staging.hpp"
 #include "../schedule/step.hpp"
+#include "staging.hpp"
 
 namespace sinter::engine::plan::loops {
 
@@ -76,11 +76,13 @@ inline void place_skew(tree& t, const schedules::skew& s) {
   int outer = -1, l = -1;
   for (std::size_t n = 0; n < t.nodes.size(); ++n)
     for (int c : t.nodes[n].inside)
-      if (t[c].what == act::loop && t[c].piece == s.over)
+      if (t[c].what == act::loop && t[c].piece >= 0 && t.origin(t[c].piece) == s.over &&
+          t.loop(t[c].piece).part == turns::all)
         for (int d : t[c].inside)
           if (detail::makes(t, d, s.value)) outer = static_cast<int>(n), l = c;
   if (l < 0)
-    throw refusal{"skew: v" + std::to_string(s.value) + " is not made at the begin of a turn of " + name(t, s.over), ir::no_node};
+    throw refusal{"skew: v" + std::to_string(s.value) + " is not made at the begin of a turn of " + name(t, s.over),
+                  ir::no_node};
   if (t.loop(s.over).to != bind::ordered && t.loop(s.over).to != bind::unrolled)
     throw refusal{"skew: the turns of " + name(t, s.over) + " have no order", ir::no_node};
   const series<int> moved = detail::moved_ahead(t, l, s.value);
@@ -92,7 +94,8 @@ inline void place_skew(tree& t, const schedules::skew& s) {
   series<int> rest;
   for (int c : t[l].inside)
     if (!std::count(moved.begin(), moved.end(), c)) rest.push_back(c);
-  const int head = detail::turn_of(t, s.over, turns::head, 1), next = detail::turn_of(t, s.over, turns::next, 1);
+  const int p = t[l].piece;
+  const int head = detail::turn_of(t, p, turns::head, 1), next = detail::turn_of(t, p, turns::next, 1);
   const int first = detail::loop_over(t, head, detail::copies_of(t, moved));
   rest.insert(rest.begin(), detail::loop_over(t, next, moved));
   t[l].inside = std::move(rest);

@@ -1,8 +1,8 @@
 // plan/loops/staging.hpp: copies that run ahead of the turns that read them.
 #pragma once
 
-#include "uses.hpp"
 #include "../kernel/root.hpp"
+#include "uses.hpp"
 
 namespace sinter::engine::plan::loops {
 
@@ -32,7 +32,7 @@ inline int wait_for(tree& t, int x, int lag) {
 }
 inline bool is_asked_for(const node& n) { return n.what == act::copy && n.by != mover::threads; }
 
-/// The statements of the loop `l` with its copies asked for ahead; what has to come before the loop is added to `before`.
+/// The statements of the loop `l` with its copies asked for ahead; the copies for its first turns go to `before`.
 inline series<int> staged_inside(tree& t, int l, series<int>& before) {
   series<int> waits, late, rest;
   for (int c : series<int>(t[l].inside)) {
@@ -42,9 +42,9 @@ inline series<int> staged_inside(tree& t, int l, series<int>& before) {
     }
     const int x = t[c].to, p = t[l].piece;
     const int ahead = t.tiles[static_cast<std::size_t>(x)].slots - 1;
-    if (ahead > 0 && t.loop(p).of >= 0)
-      throw refusal{"stage: the copies into v" + std::to_string(t[c].value) + "'s slots cross the loops into which " + name(t, p) +
-                        " is peeled; say guard or pad",
+    if (ahead > 0 && t.loop(p).part != turns::all)
+      throw refusal{"stage: the copies into v" + std::to_string(t[c].value) + "'s slots cross the loops into which " +
+                        name(t, p) + " is peeled; say guard or pad",
                     ir::no_node};
     if (ahead == 0) {
       late.push_back(c);

@@ -1,8 +1,8 @@
 // plan/loops/tails.hpp: what becomes of turns beyond an axis's end: guards, padded tiles, and loops of their own.
 #pragma once
 
-#include "names.hpp"
 #include "../kernel/root.hpp"
+#include "names.hpp"
 #include "uses.hpp"
 
 namespace sinter::engine::plan::loops {
@@ -58,7 +58,9 @@ inline bool terms_are_padded(const tree& t, const node& n, std::uint32_t axes) {
   const auto padded = [&](int value) {
     if (!(t.at(value).axes & axes)) return true;
     for (const auto& x : t.tiles)
-      if ((x.value == value || x.value == unwidened(*t.code, value)) && x.value >= 0 && !x.accumulates && (t.at(value).axes & axes & ~x.padded) == 0) return true;
+      if ((x.value == value || x.value == unwidened(*t.code, value)) && x.value >= 0 && !x.accumulates &&
+          (t.at(value).axes & axes & ~x.padded) == 0)
+        return true;
     return false;
   };
   if (const auto c = contraction_of(*t.code, n.value)) {
@@ -79,10 +81,12 @@ inline void guard(tree& t, node& n, std::uint32_t guarded, std::uint32_t padded)
   const bool sums = (n.what == act::merge && n.tile < 0) || n.what == act::matrix;
   if (!sums || !terms_are_padded(t, n, axes & padded)) n.guards |= axes & padded;
   if (n.what == act::matrix && n.guards)
-    throw refusal{"guard: v" + std::to_string(n.value) + " is computed by an intrinsic, which tests no position; say pad, and stage what it reads", ir::no_node};
+    throw refusal{"guard: v" + std::to_string(n.value) +
+                      " is computed by an intrinsic, which tests no position; say pad, and stage what it reads",
+                  ir::no_node};
 }
 
-/// A copy of the statements at `from`; loops over a piece of `map` are loops over what it says.
+/// A copy of the statements at `from`; loops over a piece of `map` are loops over the piece beside it.
 inline int cloned(tree& t, int from, const series<std::pair<int, int>>& map, std::uint32_t guards) {
   node n = t[from];
   for (const auto& [old, now] : map)
@@ -99,12 +103,13 @@ inline int cloned(tree& t, int from, const series<std::pair<int, int>>& map, std
 inline int inner_piece(const tree& t, int p) {
   for (std::size_t q = 0; q < t.pieces.size(); ++q) {
     const piece& i = t.pieces[q];
-    if (i.axis == t.loop(p).axis && i.of < 0 && static_cast<int>(q) != p && i.step * i.extent == t.loop(p).step) return static_cast<int>(q);
+    if (i.axis == t.loop(p).axis && i.of < 0 && static_cast<int>(q) != p && i.step * i.extent == t.loop(p).step)
+      return static_cast<int>(q);
   }
   return -1;
 }
 
-/// Copies of a piece and of the next inner one, for the turns with all turns of the inner one and for the turn behind them.
+/// A peeled piece's two copies: of the turns with all turns of the inner piece, and of the turn behind them.
 struct peeled {
   int full = -1, edge = -1, rest = -1, inner = -1;
   bool exact = true;  ///< the turn behind them overruns nothing
@@ -133,7 +138,9 @@ inline peeled peel_piece(tree& t, int p) {
 
 inline bool covers(const tree& t, int from, int piece) {
   bool found = false;
-  for_each_inside(t, from, [&](int n) { found = found || (t[n].what == act::matrix && std::count(t[n].over.begin(), t[n].over.end(), piece)); });
+  for_each_inside(t, from, [&](int n) {
+    found = found || (t[n].what == act::matrix && std::count(t[n].over.begin(), t[n].over.end(), piece));
+  });
   return found;
 }
 
@@ -151,7 +158,8 @@ inline void peel(tree& t, int p) {
         continue;
       }
       if (covers(t, c, parts.inner))
-        throw refusal{"peel: " + name(t, parts.inner) + " is a matrix intrinsic's, whose shape is fixed; say pad", ir::no_node};
+        throw refusal{"peel: " + name(t, parts.inner) + " is a matrix intrinsic's, whose shape is fixed; say pad",
+                      ir::no_node};
       const std::uint32_t guards = parts.exact ? 0 : bit;
       const int full = cloned(t, c, {{p, parts.full}}, 0);
       const int edge = cloned(t, c, {{p, parts.edge}, {parts.inner, parts.rest}}, guards);

@@ -65,11 +65,11 @@ struct tile {
   dtype type = dtype::f32;
   space in = space::registers;
   layout as = layout::rows;
-  int slots = 1;             ///< the turns of `at` take them in turn
-  int at = -1;               ///< -1: outside all loops
+  int slots = 1;              ///< the turns of `at` take them in turn
+  int at = -1;                ///< -1: outside all loops
   int row = -1, operand = 0;  ///< the lanes of a warp hold it as operand 0, 1 (x, y) or 2 (sum) of this intrinsic
-  bool accumulates = false;  ///< the result of merges
-  std::uint32_t padded = 0;  ///< bit a: beyond the end of axis a it holds `neutral`
+  bool accumulates = false;   ///< the result of merges
+  std::uint32_t padded = 0;   ///< bit a: beyond the end of axis a it holds `neutral`
   ir::scalar neutral{};
 };
 

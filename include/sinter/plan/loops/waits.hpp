@@ -119,8 +119,7 @@ class pending_walk {
       return;
     }
     for (const auto& u : uses_of(t_, n, open_))
-      if (is_common(at(u.tile)))
-        out.push_back({u.tile, at(u.tile).at == shifted_ ? shift_ : 0, u.writes, false});
+      if (is_common(at(u.tile))) out.push_back({u.tile, at(u.tile).at == shifted_ ? shift_ : 0, u.writes, false});
   }
   bool meets(int c) {
     if (t_[c].what == act::wait) return false;  // a thread waits for its own copies
@@ -151,7 +150,8 @@ class pending_walk {
 /// Whether a launch has several threads a block.
 inline bool has_threads(const tree& t, int root) {
   bool found = false;
-  for_each_inside(t, root, [&](int n) { found = found || (t[n].piece >= 0 && t.loop(t.origin(t[n].piece)).to == bind::threads); });
+  for_each_inside(
+      t, root, [&](int n) { found = found || (t[n].piece >= 0 && t.loop(t.origin(t[n].piece)).to == bind::threads); });
   return found;
 }
 

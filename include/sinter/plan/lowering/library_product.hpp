@@ -170,7 +170,8 @@ inline bool ends_with_bias(const kernel& c, int sum, const contraction& p, blas_
   for (int side = 0; side < 2; ++side) {
     const int other = uncast(c, added.args[static_cast<std::size_t>(1 - side)]);
     const auto& load = c.body[static_cast<std::size_t>(other)];
-    if (uncast(c, added.args[static_cast<std::size_t>(side)]) != p.reduce || load.kind != kind::load || is_guarded(load))
+    if (uncast(c, added.args[static_cast<std::size_t>(side)]) != p.reduce || load.kind != kind::load ||
+        is_guarded(load))
       continue;
     const auto along = walked(c, load.at.at, p.n);
     const auto offset = load.at.at.offset.number();

@@ -53,10 +53,12 @@ inline constexpr std::uint16_t column(int n) { return static_cast<std::uint16_t>
 inline constexpr std::uint16_t lanes_of_sum[] = {column(2), column(4), row(1), row(2), row(4)};
 inline constexpr std::uint16_t registers_of_sum[] = {column(1), row(8)};
 inline constexpr std::uint16_t x16_registers[] = {column(1), row(8), column(8)};
-inline constexpr std::uint16_t y16_registers[] = {row(1), row(8)}, y16_lanes[] = {row(2), row(4), column(1), column(2), column(4)};
+inline constexpr std::uint16_t y16_registers[] = {row(1), row(8)},
+                               y16_lanes[] = {row(2), row(4), column(1), column(2), column(4)};
 inline constexpr std::uint16_t x32_registers[] = {row(8), column(4)},
                                x32_lanes[] = {column(1), column(2), row(1), row(2), row(4)};
-inline constexpr std::uint16_t y32_registers[] = {row(4)}, y32_lanes[] = {row(1), row(2), column(1), column(2), column(4)};
+inline constexpr std::uint16_t y32_registers[] = {row(4)},
+                               y32_lanes[] = {row(1), row(2), column(1), column(2), column(4)};
 inline constexpr std::uint16_t x8_registers[] = {column(1), column(2), row(8), column(16)},
                                x8_lanes[] = {column(4), column(8), row(1), row(2), row(4)};
 inline constexpr std::uint16_t y8_registers[] = {row(1), row(2), row(16)},
@@ -76,32 +78,117 @@ inline constexpr std::uint16_t lanes_of_32[] = {column(1), column(2), column(4),
 inline constexpr std::uint16_t vnni_rows[] = {row(2), row(4), row(8), row(16)},
                                vnni_lanes[] = {row(1), column(1), column(2), column(4), column(8)};
 
+inline constexpr intrinsic table[] = {
+    {"avx2_f32",
+     dtype::f32,
+     dtype::f32,
+     dtype::f32,
+     4,
+     16,
+     1,
+     scope::thread,
+     {rows_of_4, {}},
+     {second_8, lanes_of_8},
+     {sums_avx2, lanes_of_8},
+     loops::layout::rows,
+     "avx2"},
+    {"avx512_f32",
+     dtype::f32,
+     dtype::f32,
+     dtype::f32,
+     8,
+     32,
+     1,
+     scope::thread,
+     {rows_of_8, {}},
+     {second_16, lanes_of_16},
+     {sums_avx512, lanes_of_16},
+     loops::layout::rows,
+     "avx512f"},
+    {"avx512_bf16",
+     dtype::bf16,
+     dtype::bf16,
+     dtype::f32,
+     8,
+     32,
+     2,
+     scope::thread,
+     {pair_columns, {}},
+     {pair_rows, lanes_of_16},
+     {sums_avx512, lanes_of_16},
+     loops::layout::vnni,
+     "avx512_bf16"},
+    {"amx_bf16",
+     dtype::bf16,
+     dtype::bf16,
+     dtype::f32,
+     16,
+     16,
+     32,
+     scope::thread,
+     {rows_of_16, lanes_of_32},
+     {vnni_rows, vnni_lanes},
+     {rows_of_16, lanes_of_16},
+     loops::layout::vnni,
+     "amx_bf16"},
+    {"mma_bf16",
+     dtype::bf16,
+     dtype::bf16,
+     dtype::f32,
+     16,
+     8,
+     16,
+     scope::warp,
+     {x16_registers, lanes_of_sum},
+     {y16_registers, y16_lanes},
+     {registers_of_sum, lanes_of_sum},
+     loops::layout::rows,
+     "sm_80"},
+    {"mma_f16",
+     dtype::f16,
+     dtype::f16,
+     dtype::f32,
+     16,
+     8,
+     16,
+     scope::warp,
+     {x16_registers, lanes_of_sum},
+     {y16_registers, y16_lanes},
+     {registers_of_sum, lanes_of_sum},
+     loops::layout::rows,
+     "sm_80"},
+    {"mma_tf32",
+     dtype::f32,
+     dtype::f32,
+     dtype::f32,
+     16,
+     8,
+     8,
+     scope::warp,
+     {x32_registers, x32_lanes},
+     {y32_registers, y32_lanes},
+     {registers_of_sum, lanes_of_sum},
+     loops::layout::rows,
+     "sm_80"},
+    {"mma_s8",
+     dtype::i8,
+     dtype::i8,
+     dtype::i32,
+     16,
+     8,
+     32,
+     scope::warp,
+     {x8_registers, x8_lanes},
+     {y8_registers, y8_lanes},
+     {registers_of_sum, lanes_of_sum},
+     loops::layout::rows,
+     "sm_80"},
+};
+
 }  // namespace detail
 
 /// The table; a row's number is its place.
-inline std::span<const intrinsic> intrinsics() {
-  using namespace detail;
-  using enum loops::layout;
-  static const intrinsic all[] = {
-      {"avx2_f32", dtype::f32, dtype::f32, dtype::f32, 4, 16, 1, scope::thread, {rows_of_4, {}}, {second_8, lanes_of_8},
-       {sums_avx2, lanes_of_8}, rows, "avx2"},
-      {"avx512_f32", dtype::f32, dtype::f32, dtype::f32, 8, 32, 1, scope::thread, {rows_of_8, {}}, {second_16, lanes_of_16},
-       {sums_avx512, lanes_of_16}, rows, "avx512f"},
-      {"avx512_bf16", dtype::bf16, dtype::bf16, dtype::f32, 8, 32, 2, scope::thread, {pair_columns, {}}, {pair_rows, lanes_of_16},
-       {sums_avx512, lanes_of_16}, vnni, "avx512_bf16"},
-      {"amx_bf16", dtype::bf16, dtype::bf16, dtype::f32, 16, 16, 32, scope::thread, {rows_of_16, lanes_of_32},
-       {vnni_rows, vnni_lanes}, {rows_of_16, lanes_of_16}, vnni, "amx_bf16"},
-      {"mma_bf16", dtype::bf16, dtype::bf16, dtype::f32, 16, 8, 16, scope::warp, {x16_registers, lanes_of_sum},
-       {y16_registers, y16_lanes}, {registers_of_sum, lanes_of_sum}, rows, "sm_80"},
-      {"mma_f16", dtype::f16, dtype::f16, dtype::f32, 16, 8, 16, scope::warp, {x16_registers, lanes_of_sum},
-       {y16_registers, y16_lanes}, {registers_of_sum, lanes_of_sum}, rows, "sm_80"},
-      {"mma_tf32", dtype::f32, dtype::f32, dtype::f32, 16, 8, 8, scope::warp, {x32_registers, x32_lanes},
-       {y32_registers, y32_lanes}, {registers_of_sum, lanes_of_sum}, rows, "sm_80"},
-      {"mma_s8", dtype::i8, dtype::i8, dtype::i32, 16, 8, 32, scope::warp, {x8_registers, x8_lanes}, {y8_registers, y8_lanes},
-       {registers_of_sum, lanes_of_sum}, rows, "sm_80"},
-  };
-  return all;
-}
+inline std::span<const intrinsic> intrinsics() { return detail::table; }
 
 /// The number of the row `word`; -1 if there is none.
 inline int row_of(std::string_view word) {
@@ -112,6 +199,8 @@ inline int row_of(std::string_view word) {
 }
 
 /// The fragment of operand 0, 1 (x, y) or 2 (sum).
-inline const fragment& operand_of(const intrinsic& i, int operand) { return operand == 0 ? i.fx : operand == 1 ? i.fy : i.fs; }
+inline const fragment& operand_of(const intrinsic& i, int operand) {
+  return operand == 0 ? i.fx : operand == 1 ? i.fy : i.fs;
+}
 
 }  // namespace sinter::engine::plan::schedules

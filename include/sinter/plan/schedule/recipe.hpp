@@ -74,12 +74,13 @@ inline bool is_plain_load(const kernel& k, int v) {
 }
 /// Whether a target has an intrinsic for a contraction's operands.
 inline int matrix_row(const kernel& k, const contraction& c, const facts& f, scope who) {
-  const dtype x = k.body[static_cast<std::size_t>(unwidened(k, c.x))].type, y = k.body[static_cast<std::size_t>(unwidened(k, c.y))].type;
+  const dtype x = k.body[static_cast<std::size_t>(unwidened(k, c.x))].type,
+              y = k.body[static_cast<std::size_t>(unwidened(k, c.y))].type;
   int found = -1;
   const auto all = intrinsics();
   for (std::size_t r = 0; r < all.size(); ++r)
-    if (all[r].who == who && all[r].x == x && all[r].y == y && all[r].sum == k.body[static_cast<std::size_t>(c.reduce)].type &&
-        (!f.has || f.has(all[r].needs)))
+    if (all[r].who == who && all[r].x == x && all[r].y == y &&
+        all[r].sum == k.body[static_cast<std::size_t>(c.reduce)].type && (!f.has || f.has(all[r].needs)))
       found = static_cast<int>(r);
   return found;
 }

@@ -43,7 +43,8 @@ inline schedule make_attention(const kernel& k, const facts& f, int option) {
   const bool gpu = f.threads > 0;
   const int row = matrix_row(k, c, f, gpu ? scope::warp : scope::thread);
   const auto all = intrinsics();
-  const std::int64_t high = row < 0 ? 4 : all[static_cast<std::size_t>(row)].m, wide = row < 0 ? 8 : all[static_cast<std::size_t>(row)].n,
+  const std::int64_t high = row < 0 ? 4 : all[static_cast<std::size_t>(row)].m,
+                     wide = row < 0 ? 8 : all[static_cast<std::size_t>(row)].n,
                      deep = row < 0 ? 4 : all[static_cast<std::size_t>(row)].k;
   const int i0 = c.m.back(), j0 = c.n[0], h0 = c.k[0];
   const auto rest = row < 0 ? loops::tail::guard : loops::tail::pad;
@@ -66,7 +67,8 @@ inline schedule make_attention(const kernel& k, const facts& f, int option) {
   const bool vnni = row >= 0 && all[static_cast<std::size_t>(row)].y_as == loops::layout::vnni;
   s.add(stage{unwidened(k, c.y), j0, in, vnni ? loops::layout::vnni : loops::layout::rows});
   for (std::size_t x = 1; x < k.body[static_cast<std::size_t>(a.weighted)].args.size(); ++x)
-    if (const int v = unwidened(k, k.body[static_cast<std::size_t>(a.weighted)].args[x]); k.body[static_cast<std::size_t>(v)].kind == kind::load)
+    if (const int v = unwidened(k, k.body[static_cast<std::size_t>(a.weighted)].args[x]);
+        k.body[static_cast<std::size_t>(v)].kind == kind::load)
       s.add(stage{v, j0, in});
   s.add(keep{c.reduce, j0});
   if (row >= 0) {

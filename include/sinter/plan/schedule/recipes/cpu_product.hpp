@@ -18,7 +18,8 @@ inline schedule make_cpu_product(const kernel& k, const facts& f, int option) {
   const contraction c = *only_contraction(k);
   const int row = matrix_row(k, c, f, scope::thread);
   const auto all = intrinsics();
-  const std::int64_t high = row < 0 ? 4 : all[static_cast<std::size_t>(row)].m, wide = row < 0 ? 8 : all[static_cast<std::size_t>(row)].n,
+  const std::int64_t high = row < 0 ? 4 : all[static_cast<std::size_t>(row)].m,
+                     wide = row < 0 ? 8 : all[static_cast<std::size_t>(row)].n,
                      deep = row < 0 ? 1 : all[static_cast<std::size_t>(row)].k;
   const int m0 = c.m.back(), n0 = c.n.back(), k0 = c.k.back();
   const auto rest = loops::tail::pad;

@@ -17,7 +17,8 @@ inline bool takes_gpu_product(const kernel& k, const facts& f) {
 inline void stage_factor(steps& s, const kernel& k, int v, int at, int slots) {
   const int narrow = unwidened(k, v);
   const bool plain = is_plain_load(k, narrow);
-  s.add(stage{narrow, at, loops::space::shared, loops::layout::swizzle128, plain ? slots : 1, plain ? loops::mover::async : loops::mover::threads});
+  s.add(stage{narrow, at, loops::space::shared, loops::layout::swizzle128, plain ? slots : 1,
+              plain ? loops::mover::async : loops::mover::threads});
 }
 
 /// Options: tiles of 128 or 64, four or two slots; the last two divide the terms among blocks.
@@ -27,7 +28,8 @@ inline schedule make_gpu_product(const kernel& k, const facts& f, int option) {
     int slots;
     std::int64_t parts;  ///< turns of terms that a block adds; 0: all
   };
-  static constexpr shape shapes[] = {{128, 128, 4, 4, 0}, {64, 64, 4, 4, 0}, {32, 16, 2, 3, 0}, {64, 64, 4, 2, 8}, {32, 16, 1, 2, 2}};
+  static constexpr shape shapes[] = {
+      {128, 128, 4, 4, 0}, {64, 64, 4, 4, 0}, {32, 16, 2, 3, 0}, {64, 64, 4, 2, 8}, {32, 16, 1, 2, 2}};
   const shape& o = shapes[option];
   const contraction c = *only_contraction(k);
   const int row = matrix_row(k, c, f, scope::warp);
@@ -38,7 +40,8 @@ inline schedule make_gpu_product(const kernel& k, const facts& f, int option) {
   const int m1 = s.split(m0, o.m, rest), m2 = s.split(m1, o.m / 2, rest), m3 = s.split(m2, i.m, rest);
   const int n1 = s.split(n0, o.n, rest), n2 = s.split(n1, o.n / 2, rest), n3 = s.split(n2, i.n, rest);
   const int k1 = s.split(k0, o.terms * i.k * std::max<std::int64_t>(1, o.parts), rest);
-  const int turn = o.parts ? k1 : k0, inner = o.parts ? s.split(k1, o.terms * i.k, rest) : k1, k2 = s.split(inner, i.k, rest);
+  const int turn = o.parts ? k1 : k0, inner = o.parts ? s.split(k1, o.terms * i.k, rest) : k1,
+            k2 = s.split(inner, i.k, rest);
   series<int> outer;
   if (o.parts) outer.push_back(k0);
   append(outer, c.batch);

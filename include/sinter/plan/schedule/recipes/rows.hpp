@@ -34,7 +34,8 @@ inline schedule make_rows(const kernel& k, const facts& f, int option) {
     s.bind({vector}, loops::bind::lanes);
     append(order, {row, vector});
   } else {
-    const int thread = s.split(row, lanes * f.threads, loops::tail::guard), vector = s.split(thread, lanes, loops::tail::guard);
+    const int thread = s.split(row, lanes * f.threads, loops::tail::guard),
+              vector = s.split(thread, lanes, loops::tail::guard);
     s.bind({thread}, loops::bind::threads);
     s.bind({vector}, loops::bind::unrolled);
     append(order, {row, thread, vector});
