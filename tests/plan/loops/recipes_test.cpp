@@ -1,4 +1,5 @@
 // Recipes: every option, for sizes with and without tails, against plain recursion.
+#include <array>
 #include <sinter/plan/loops/print.hpp>
 #include <sinter/plan/schedule/recipes/attention.hpp>
 #include <sinter/plan/schedule/recipes/cpu_product.hpp>
@@ -34,8 +35,9 @@ void agrees(const schedules::recipe& r, const program& p, const schedules::facts
 
 TEST_CASE("cpu product") {
   for (int option : {1, 2})
-    for (auto [m, n, k] : {std::array{1, 1, 1}, {5, 3, 7}, {17, 33, 9}, {16, 32, 8}, {3, 40, 2}, {0, 4, 4}})
+    for (const auto& size : {std::array{1, 1, 1}, {5, 3, 7}, {17, 33, 9}, {16, 32, 8}, {3, 40, 2}, {0, 4, 4}})
       for (dtype t : {dtype::f32, dtype::bf16, dtype::f64, dtype::i32}) {
+        const int m = size[0], n = size[1], k = size[2];
         INFO(m, " ", n, " ", k, " ", dtype_name(t), " option ", option);
         agrees(schedules::cpu_product, matrix_product(m, n, k, t, t == dtype::bf16 ? dtype::f32 : t), cpu, option);
       }
@@ -44,8 +46,9 @@ TEST_CASE("cpu product") {
 
 TEST_CASE("gpu product") {
   for (int option : {1, 2, 3, 4})
-    for (auto [m, n, k] : {std::array{1, 1, 1}, {5, 3, 7}, {33, 17, 70}, {32, 16, 32}, {3, 40, 2}, {0, 4, 4}})
+    for (const auto& size : {std::array{1, 1, 1}, {5, 3, 7}, {33, 17, 70}, {32, 16, 32}, {3, 40, 2}, {0, 4, 4}})
       for (dtype t : {dtype::bf16, dtype::f16, dtype::f32, dtype::i8}) {
+        const int m = size[0], n = size[1], k = size[2];
         if ((option == 1 || option == 3) && (t != dtype::bf16 || m == 3)) continue;
         INFO(m, " ", n, " ", k, " ", dtype_name(t), " option ", option);
         agrees(schedules::gpu_product, matrix_product(m, n, k, t, t == dtype::i8 ? dtype::i32 : dtype::f32), gpu,
@@ -64,8 +67,8 @@ TEST_CASE("products with a prologue, an epilogue and two results") {
 TEST_CASE("rows") {
   for (const auto& f : {cpu, gpu})
     for (int option : {0, 1})
-      for (auto [r, c] : {std::array{1, 1}, {3, 5}, {2, 16}, {3, 33}, {0, 3}, {4, 0}})
-        agrees(schedules::rows, softmax(r, c), f, option, 1e-6);
+      for (const auto& size : {std::array{1, 1}, {3, 5}, {2, 16}, {3, 33}, {0, 3}, {4, 0}})
+        agrees(schedules::rows, softmax(size[0], size[1]), f, option, 1e-6);
 }
 
 TEST_CASE("a causal mask bounds the loop over keys") {
@@ -78,10 +81,11 @@ TEST_CASE("a causal mask bounds the loop over keys") {
 TEST_CASE("attention") {
   for (const auto& f : {cpu, gpu})
     for (int option : {1, 2})
-      for (auto [i, j, h, e] : {std::array{1, 1, 1, 1}, {5, 7, 3, 4}, {33, 17, 8, 3}, {16, 40, 16, 2}})
+      for (const auto& size : {std::array{1, 1, 1, 1}, {5, 7, 3, 4}, {33, 17, 8, 3}, {16, 40, 16, 2}})
         for (dtype t : {dtype::f32, dtype::bf16})
           for (bool causal : {false, true}) {
-            INFO(i, " ", j, " ", h, " ", e, " ", dtype_name(t), " option ", option, causal ? " causal" : "");
-            agrees(schedules::attention, attention_of(i, j, h, e, t, causal), f, option, 1e-5);
+            INFO(size[0], " ", size[1], " ", size[2], " ", size[3], " ", dtype_name(t), " option ", option,
+                 causal ? " causal" : "");
+            agrees(schedules::attention, attention_of(size[0], size[1], size[2], size[3], t, causal), f, option, 1e-5);
           }
 }
