@@ -176,11 +176,11 @@ class reference {
     auto& known = known_[static_cast<std::size_t>(v)];
     const auto mine = key(i.axes);
     if (const auto found = known.find(mine); found != known.end()) return found->second;
-    const scalar x = computed(v, i);
+    const scalar x = computed(i);
     known[mine] = x;
     return x;
   }
-  scalar computed(int v, const instruction& i) {
+  scalar computed(const instruction& i) {
     if (i.kind == kind::literal) return i.literal;
     if (i.kind == kind::position) return {0, place(i.at.at)};
     if (i.kind == kind::inside) {
@@ -199,7 +199,6 @@ class reference {
       return loops::pointwise(i.code, i.type, args, types);
     }
     if (i.kind == kind::part) return part(k_.body[static_cast<std::size_t>(i.args[0])], i.index);
-    (void)v;
     return reduced(i);
   }
   scalar reduced(const instruction& i) {

@@ -188,7 +188,6 @@ class tree_maker {
     return t_.loop(a).step.divided_by(t_.loop(b).step).has_value();
   }
 
-  std::uint32_t axes_inside(int v) const { return at(v).axes; }
   /// Each number of a reduction's tuple: the axes along which it varies.
   series<std::uint32_t> axes_of_parts(int v) const {
     const instruction& i = at(v);
@@ -221,11 +220,10 @@ class tree_maker {
   }
 
   /// The sides of a tile of a value that varies along `axes`, made inside `p`.
-  series<side> sides(std::uint32_t axes, int p, const std::string& what) const {
+  series<side> sides(std::uint32_t axes, int p) const {
     series<side> out;
     for (int a = 0; a < static_cast<int>(k_.axes.size()); ++a)
       if (axes >> a & 1u) out.push_back({a, span_of_pieces(t_, a, [&](int q) { return rank(q) > rank(p); }), -1});
-    (void)what;
     return out;
   }
 
@@ -260,7 +258,7 @@ class tree_maker {
     if (in == space::shared || in == space::scratch)
       refuse("keep: " + name(v) + " is each thread's own: in registers or on the stack");
     const int base = add_tiles(v, at_piece, in, lane_pieces(v, at_piece));
-    add_made({v, at_piece, base, made_value::how::reduced});
+    made_.push_back({v, at_piece, base, made_value::how::reduced});
   }
   /// The tiles of a reduction's tuple: consecutive numbers.
   int add_tiles(int v, int at_piece, space in, const series<int>& turns_of) {
@@ -270,7 +268,7 @@ class tree_maker {
       tile x;
       x.value = value_of_part(v, p);
       for (int q : turns_of) x.along.push_back({t_.loop(q).axis, t_.loop(q).extent, q});
-      for (auto& s : sides(axes[p], at_piece, name(v))) x.along.push_back(std::move(s));
+      for (auto& s : sides(axes[p], at_piece)) x.along.push_back(std::move(s));
       x.type = type_of_part(v, p);
       x.in = in;
       x.at = at_piece;
@@ -304,7 +302,7 @@ class tree_maker {
       refuse("stage: " + name(s.value) + " is a tuple; stage its parts");
     tile x;
     x.value = s.value;
-    x.along = sides(i.axes, s.at, name(s.value));
+    x.along = sides(i.axes, s.at);
     x.type = i.type;
     x.in = s.in;
     x.as = s.as;
@@ -322,7 +320,7 @@ class tree_maker {
     t_.tiles.push_back(std::move(x));
     made_value m{s.value, s.at, static_cast<int>(t_.tiles.size()) - 1};
     m.by = s.by;
-    add_made(m);
+    made_.push_back(m);
   }
   /// A tile that threads share is the same for all of them.
   void demand_common(const schedules::stage& s) const {
@@ -340,7 +338,6 @@ class tree_maker {
         if (c->y == x.value || unwidened(k_, c->y) == x.value) hold_as(x, m.row, 1);
       }
   }
-  void add_made(made_value m) { made_.push_back(m); }
 
   int sequence(series<int> inside) {
     node n;

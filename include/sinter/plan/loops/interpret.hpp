@@ -720,7 +720,7 @@ class interpreter {
       } else {
         series<scalar> args;
         for (int a : i.args) args.push_back(value(a));
-        x = of_element(i, types[0], args);
+        x = of_element(i, args);
       }
       merge_into(i, types, to, x);
       for (int p = 0; p < parts; ++p) write(n.to + p, to[static_cast<std::size_t>(p)]);

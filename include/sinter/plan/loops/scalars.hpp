@@ -112,12 +112,11 @@ inline void merge_into(const instruction& i, const series<dtype>& types, tuple& 
 }
 
 /// The partial result of one element, whose numbers are the reduction's args.
-inline tuple of_element(const instruction& i, dtype type, const series<scalar>& args) {
+inline tuple of_element(const instruction& i, const series<scalar>& args) {
   if (i.rule == merge_rule::moments) return {{1, 0}, args[0], {}};
   if (i.rule != merge_rule::one) return args;
   scalar x = args[0];
   if (i.squares) x.f *= x.f;
-  (void)type;
   return {x};
 }
 
