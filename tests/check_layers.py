@@ -24,6 +24,8 @@ SEES = {
     "plan/schedule": ["base", "ir", "plan/kernel", "plan/schedule"],
     "plan/lowering": ["base", "ir", "plan/kernel", "plan/lowering"],
     "plan/fusion": ["base", "ir", "plan/kernel", "plan/lowering", "plan/fusion"],
+    "plan/schedule": ["base", "ir", "plan/kernel", "plan/loops", "plan/schedule"],
+    "plan/loops": ["base", "ir", "plan/kernel", "plan/schedule", "plan/loops"],
     "plan": ["base", "ir", "plan/"],
     "emit": ["base", "ir", "plan/kernel", "plan/schedule", "emit"],
     "emit/prelude": ["base", "ir", "emit", "emit/prelude"],

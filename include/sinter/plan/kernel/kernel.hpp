@@ -69,6 +69,15 @@ enum class kind : std::uint8_t {
          ///< `reverse`; only for the first ranges[0].extent positions
   search,  ///< the number of the sorted ranges[0].extent elements at `at`, ranges[0].at.offset apart, that precede args[0];
            ///< with `reverse` equal elements count, too
+  part,  ///< number `index` of the tuple that the reduce args[0] makes
+};
+
+/// How a reduce merges its elements, which are tuples if it has several args. A `part` names a number of the result.
+enum class merge_rule : std::uint8_t {
+  one,       ///< `code` of args[0]
+  first,     ///< (extreme of args[0] by `code`, args[1] there); NaN comes first, and of equals the least args[1]
+  weighted,  ///< (m = max of args[0], sum of exp(args[0] - m)·args[k] for k >= 1); of nothing (-inf, 0, …)
+  moments,   ///< (count, mean, squares about the mean) of args[0]
 };
 
 /// The axes of a reduction.
@@ -86,11 +95,13 @@ struct instruction {
   series<int> args;
   access at;
   ir::scalar literal{};
-  series<range> ranges;    ///< inside; sort, search: one
-  series<int> over;        ///< reduce, scan, sort: kernel axes
-  bool squares = false;    ///< reduce: adds up the squares of args[0], an f32 or f64, as f64
-  bool reverse = false;    ///< scan: later positions instead of earlier ones; sort, search
-  std::uint32_t axes = 0;  ///< bit a: the value varies along axis a
+  series<range> ranges;               ///< inside; sort, search: one
+  series<int> over;                   ///< reduce, scan, sort: kernel axes
+  bool squares = false;               ///< reduce: adds up the squares of args[0], an f32 or f64, as f64
+  bool reverse = false;               ///< scan: later positions instead of earlier ones; sort, search
+  merge_rule rule = merge_rule::one;  ///< reduce
+  int index = 0;                      ///< part: its number in the tuple
+  std::uint32_t axes = 0;             ///< bit a: the value varies along axis a
   span_of span = span_of::none;
   int stage = 0;                 ///< number of inner reductions that must finish before
   bool after_rows = false;       ///< needs a reduction along the rows: runs after all chunks are combined

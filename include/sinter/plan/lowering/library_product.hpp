@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "../../ir/reference_pointwise.hpp"
+#include "../kernel/contraction.hpp"
 #include "../kernel/sized.hpp"
 #include "../kernel/target.hpp"
 
@@ -41,13 +42,13 @@ struct blas_axis {
   std::int64_t extent = 1, step = 0;
 };
 
-inline std::optional<blas_axis> walked(const kernel& c, const affine& at, std::size_t from, std::size_t to) {
+inline std::optional<blas_axis> walked(const kernel& c, const affine& at, std::span<const int> axes) {
   blas_axis out;
-  for (std::size_t a = to; a-- > from;) {
-    const auto e = (a < c.axes.size() ? c.axes[a].extent : c.products[0].k[a - c.axes.size()]).number();
-    const auto s = at.stride[a].number();
+  for (std::size_t a = axes.size(); a-- > 0;) {
+    const auto e = extent_of(c, axes[a]).number();
+    const auto s = at.stride[static_cast<std::size_t>(axes[a])].number();
     if (!e || !s || *e < 1) return std::nullopt;
-    if (a + 1 == to) out.step = *s;
+    if (a + 1 == axes.size()) out.step = *s;
     else if (*s != out.step * out.extent) return std::nullopt;
     out.extent *= *e;
   }
@@ -69,12 +70,13 @@ inline bool place(blas_operand& o, const blas_axis& rows, const blas_axis& colum
   return false;
 }
 
-inline bool operand(const kernel& c, const access& at, std::size_t rows, std::size_t columns, std::size_t columns_end,
-                    std::size_t row_end, std::size_t repeated, blas_operand& o) {
+/// Places an operand whose matrices have `rows` and `columns`; of the batch axes the first `repeated` are calls.
+inline bool operand(const kernel& c, const access& at, std::span<const int> batch, std::span<const int> rows,
+                    std::span<const int> columns, std::size_t repeated, blas_operand& o) {
+  if (at.buffer < 0) return false;
   const auto offset = at.at.offset.number();
-  const auto nb = static_cast<std::size_t>(c.products[0].batch);
-  const auto again = walked(c, at.at, 0, repeated), b = walked(c, at.at, repeated, nb),
-             r = walked(c, at.at, rows, row_end), x = walked(c, at.at, columns, columns_end);
+  const auto again = walked(c, at.at, batch.first(repeated)), b = walked(c, at.at, batch.subspan(repeated)),
+             r = walked(c, at.at, rows), x = walked(c, at.at, columns);
   if (!offset || !again || !b || !r || !x || at.at.index >= 0 || b->step < 0) return false;
   o.buffer = at.buffer;
   o.offset = *offset;
@@ -122,11 +124,8 @@ inline std::optional<blas_activation> activation(const kernel& c, int to, int fr
 }
 
 /// The types and extents of a kernel's call, if a library supports them.
-inline std::optional<blas_call> sized_call(const kernel& c) {
-  if (!c.is_product() || c.stores.size() != 1) return std::nullopt;
-  const product& p = c.products[0];
-  const std::size_t nb = static_cast<std::size_t>(p.batch), nm = nb + static_cast<std::size_t>(p.m), n = c.axes.size(),
-                    nk = n + p.k.size();
+inline std::optional<blas_call> sized_call(const kernel& c, const contraction& p) {
+  if (c.stores.size() != 1 || p.a.buffer < 0 || p.b.buffer < 0) return std::nullopt;
   auto type_of = [&](int b) { return c.buffers[static_cast<std::size_t>(b)].type; };
   const store& s = c.stores[0];
   blas_call call;
@@ -134,30 +133,28 @@ inline std::optional<blas_call> sized_call(const kernel& c) {
   call.result = type_of(s.at.buffer);
   if (!is_float(call.type) || type_of(p.b.buffer) != call.type) return std::nullopt;
   if (call.result != call.type && call.result != dtype::f32) return std::nullopt;
-  const auto m_axis = walked(c, p.a.at, nb, nm), n_axis = walked(c, p.b.at, nm, n), k_axis = walked(c, p.a.at, n, nk);
+  const auto m_axis = walked(c, p.a.at, p.m), n_axis = walked(c, p.b.at, p.n), k_axis = walked(c, p.a.at, p.k);
   if (!m_axis || !n_axis || !k_axis || s.accumulate) return std::nullopt;
   call.m = m_axis->extent;
   call.n = n_axis->extent;
   call.k = k_axis->extent;
-  for (const auto& e : p.k)
-    if (!e.is_number() || e.is(0)) return std::nullopt;
+  for (const int a : p.k)
+    if (const dim& e = extent_of(c, a); !e.is_number() || e.is(0)) return std::nullopt;
   return call;
 }
 
 /// Finds the places of a call's matrices: all batches in one call, or else, if `may_repeat`, with the fewest leading axes as
 /// calls.
-inline bool place_matrices(const kernel& c, bool may_repeat, blas_call& call) {
-  const product& p = c.products[0];
+inline bool place_matrices(const kernel& c, const contraction& p, bool may_repeat, blas_call& call) {
   const store& s = c.stores[0];
-  const std::size_t nb = static_cast<std::size_t>(p.batch), nm = nb + static_cast<std::size_t>(p.m), n = c.axes.size(),
-                    nk = n + p.k.size();
-  for (std::size_t repeated = 0; repeated <= (may_repeat ? nb : 0); ++repeated) {
-    const auto again = walked(c, s.at.at, 0, repeated), batch = walked(c, s.at.at, repeated, nb);
+  const std::span<const int> batch = p.batch;
+  for (std::size_t repeated = 0; repeated <= (may_repeat ? batch.size() : 0); ++repeated) {
+    const auto again = walked(c, s.at.at, batch.first(repeated)), rest = walked(c, s.at.at, batch.subspan(repeated));
     call.a = call.b = call.out = {};
-    if (!again || !batch || !operand(c, p.a, nb, n, nk, nm, repeated, call.a) ||
-        !operand(c, p.b, n, nm, n, nk, repeated, call.b) || !operand(c, s.at, nb, nm, n, nm, repeated, call.out))
+    if (!again || !rest || !operand(c, p.a, batch, p.m, p.k, repeated, call.a) ||
+        !operand(c, p.b, batch, p.k, p.n, repeated, call.b) || !operand(c, s.at, batch, p.m, p.n, repeated, call.out))
       continue;
-    call.batch = batch->extent;
+    call.batch = rest->extent;
     call.repeat = again->extent;
     // The result's matrices must not overlap.
     if (!call.out.transpose && (call.batch == 1 || call.out.batch != 0) && call.repeat <= 64) return true;
@@ -165,30 +162,22 @@ inline bool place_matrices(const kernel& c, bool may_repeat, blas_call& call) {
   return false;
 }
 
-/// The instruction before any casts from other floating types.
-inline int uncast(const kernel& c, int id) {
-  const auto is_float_cast = [](const instruction& i) {
-    return i.kind == kind::compute && ir::row(i.code).rule == ir::dtype_rule::conversion && is_float(i.type);
-  };
-  while (is_float_cast(c.body[static_cast<std::size_t>(id)])) id = c.body[static_cast<std::size_t>(id)].args[0];
-  return id;
-}
-
-/// True if a call has the bias and the activation of the stored value. Instruction `sum` adds a vector of columns to
-/// instruction `value`, the product.
-inline bool ends_with_bias(const kernel& c, int sum, int value, blas_call& call) {
+/// True if a call has the bias and the activation of the stored value. Instruction `sum` adds a vector of columns to the
+/// contraction.
+inline bool ends_with_bias(const kernel& c, int sum, const contraction& p, blas_call& call) {
   const auto& added = c.body[static_cast<std::size_t>(sum)];
   if (added.kind != kind::compute || added.code != ir::op::add) return false;
-  const std::size_t nm = static_cast<std::size_t>(c.products[0].batch + c.products[0].m), n = c.axes.size();
   for (int side = 0; side < 2; ++side) {
     const int other = uncast(c, added.args[static_cast<std::size_t>(1 - side)]);
     const auto& load = c.body[static_cast<std::size_t>(other)];
-    if (uncast(c, added.args[static_cast<std::size_t>(side)]) != value || load.kind != kind::load || is_guarded(load))
+    if (uncast(c, added.args[static_cast<std::size_t>(side)]) != p.reduce || load.kind != kind::load ||
+        is_guarded(load))
       continue;
-    const auto along = walked(c, load.at.at, nm, n);
+    const auto along = walked(c, load.at.at, p.n);
     const auto offset = load.at.at.offset.number();
     bool fixed = load.at.at.index < 0 && load.type == call.result;
-    for (std::size_t a = 0; a < nm; ++a) fixed = fixed && load.at.at.stride[a].is(0);
+    for (const auto* axes : {&p.batch, &p.m})
+      for (const int a : *axes) fixed = fixed && load.at.at.stride[static_cast<std::size_t>(a)].is(0);
     if (!fixed || !along || !offset || (along->step != 1 && call.n > 1)) continue;
     if (const auto after = activation(c, c.stores[0].value, sum)) {
       call.bias = load.at.buffer;
@@ -202,20 +191,23 @@ inline bool ends_with_bias(const kernel& c, int sum, int value, blas_call& call)
 
 }  // namespace detail
 
-/// The call that does the kernel's work, if there is one. If its matrices are not at one distance, it is several calls, if
-/// `may_repeat`. Extents must be numbers.
-SINTER_API std::optional<blas_call> as_blas(const kernel& c, bool may_repeat = false) {
-  auto call = detail::sized_call(c);
-  if (!call || !detail::place_matrices(c, may_repeat, *call)) return std::nullopt;
-  int value = -1;
+/// The call that does the work of a kernel whose only sum is the contraction `p`, if there is one. If its matrices are not at
+/// one distance, it is several calls, if `may_repeat`. Extents must be numbers.
+SINTER_API std::optional<blas_call> as_blas(const kernel& c, const contraction& p, bool may_repeat = false) {
+  auto call = detail::sized_call(c, p);
+  if (!call || !detail::place_matrices(c, p, may_repeat, *call)) return std::nullopt;
   for (std::size_t i = 0; i < c.body.size(); ++i)
-    if (c.body[i].kind == kind::product) value = static_cast<int>(i);
-  for (std::size_t i = 0; i < c.body.size(); ++i)
-    if (detail::ends_with_bias(c, static_cast<int>(i), value, *call)) return call;
-  const auto after = detail::activation(c, c.stores[0].value, value);
+    if (detail::ends_with_bias(c, static_cast<int>(i), p, *call)) return call;
+  const auto after = detail::activation(c, c.stores[0].value, p.reduce);
   if (!after) return std::nullopt;
   call->after = *after;
   return call;
+}
+
+/// The same for a kernel with a `product`; nothing for other kernels.
+SINTER_API std::optional<blas_call> as_blas(const kernel& c, bool may_repeat = false) {
+  const auto p = product_of(c);
+  return p ? as_blas(c, *p, may_repeat) : std::nullopt;
 }
 
 /// A product so narrow that the library sums parts of it in a separate launch.

@@ -1,0 +1,70 @@
+// plan/schedule/recipes/gpu_product.hpp: a matrix product on a GPU: rings of tiles in shared memory, sums in the registers of warps.
+#pragma once
+
+#include "../recipe.hpp"
+
+namespace sinter::engine::plan::schedules {
+
+namespace detail {
+
+inline bool takes_gpu_product(const kernel& k, const facts& f) {
+  if (f.threads == 0) return false;
+  const auto c = only_contraction(k);
+  return c && matrix_row(k, *c, f, scope::warp) >= 0;
+}
+
+/// A factor comes to shared memory ahead of its turn if it is memory as it is, else when its turn begins.
+inline void stage_factor(steps& s, const kernel& k, int v, int at, int slots) {
+  const int narrow = unwidened(k, v);
+  const bool plain = is_plain_load(k, narrow);
+  s.add(stage{narrow, at, loops::space::shared, loops::layout::swizzle128, plain ? slots : 1,
+              plain ? loops::mover::async : loops::mover::threads});
+}
+
+/// Options: tiles of 128 or 64, four or two slots; the last two divide the terms among blocks.
+inline schedule make_gpu_product(const kernel& k, const facts& f, int option) {
+  struct shape {
+    std::int64_t m, n, terms;
+    int slots;
+    std::int64_t parts;  ///< turns of terms that a block adds; 0: all
+  };
+  static constexpr shape shapes[] = {
+      {128, 128, 4, 4, 0}, {64, 64, 4, 4, 0}, {32, 16, 2, 3, 0}, {64, 64, 4, 2, 8}, {32, 16, 1, 2, 2}};
+  const shape& o = shapes[option];
+  const contraction c = *only_contraction(k);
+  const int row = matrix_row(k, c, f, scope::warp);
+  const auto& i = intrinsics()[static_cast<std::size_t>(row)];
+  const int m0 = c.m.back(), n0 = c.n.back(), k0 = c.k.back();
+  const auto rest = loops::tail::pad;
+  steps s("gpu product", k);
+  const int m1 = s.split(m0, o.m, rest), m2 = s.split(m1, o.m / 2, rest), m3 = s.split(m2, i.m, rest);
+  const int n1 = s.split(n0, o.n, rest), n2 = s.split(n1, o.n / 2, rest), n3 = s.split(n2, i.n, rest);
+  const int k1 = s.split(k0, o.terms * i.k * std::max<std::int64_t>(1, o.parts), rest);
+  const int turn = o.parts ? k1 : k0, inner = o.parts ? s.split(k1, o.terms * i.k, rest) : k1,
+            k2 = s.split(inner, i.k, rest);
+  series<int> outer;
+  if (o.parts) outer.push_back(k0);
+  append(outer, c.batch);
+  append(outer, all_but_last(c.m));
+  append(outer, all_but_last(c.n));
+  append(outer, {m0, n0});
+  series<int> order = outer;
+  append(order, all_but_last(c.k));
+  append(order, {turn, m1, n1, inner, m2, n2, m3, n3, k2});
+  s.add(reorder{order});
+  s.bind(outer, loops::bind::grid);
+  s.bind({m1, n1}, loops::bind::threads);
+  s.bind({m2, n2}, loops::bind::unrolled);
+  s.bind({m3, n3, k2}, loops::bind::matrix);
+  stage_factor(s, k, c.x, turn, o.slots);
+  stage_factor(s, k, c.y, turn, o.slots);
+  s.add(use_matrix{c.reduce, row});
+  if (o.parts) s.add(share{c.reduce, k0, share::way::launch});
+  return s.done();
+}
+
+}  // namespace detail
+
+inline constexpr recipe gpu_product{"gpu product", detail::takes_gpu_product, 5, detail::make_gpu_product};
+
+}  // namespace sinter::engine::plan::schedules

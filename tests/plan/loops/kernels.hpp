@@ -1,0 +1,291 @@
+// tests/plan/loops/kernels.hpp: kernels by hand, their memory, and what they compute by plain recursion.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <map>
+#include <random>
+#include <sinter/ir/define.hpp>
+#include <sinter/plan/loops/build.hpp>
+#include <sinter/plan/loops/interpret.hpp>
+#include <string>
+#include <vector>
+
+namespace kernels {
+
+using namespace sinter::engine::plan;
+using sinter::dtype;
+using sinter::series;
+using sinter::ir::op;
+using sinter::ir::scalar;
+
+/// A kernel under construction, and the number of elements of each buffer.
+struct program {
+  kernel k;
+  std::vector<std::int64_t> elements;
+  std::vector<std::int64_t> sizes;  ///< of symbols
+
+  int axis(dim extent) {
+    k.axes.push_back({extent, role::inner});
+    return static_cast<int>(k.axes.size()) - 1;
+  }
+  int buffer(dtype type, std::int64_t count, bool written = false) {
+    k.buffers.push_back({static_cast<int>(k.buffers.size()), type, written});
+    elements.push_back(count);
+    return static_cast<int>(k.buffers.size()) - 1;
+  }
+  std::int64_t extent(int axis) const { return k.axes[static_cast<std::size_t>(axis)].extent.evaluate(sizes); }
+  affine map(std::initializer_list<std::pair<int, dim>> strides, dim offset = 0) const {
+    affine at{offset, series<dim>(k.axes.size()), {}, -1};
+    for (const auto& [a, s] : strides) at.stride[static_cast<std::size_t>(a)] = s;
+    return at;
+  }
+  /// A load of a new buffer whose elements lie row-major along `axes`, with `gap` unused elements behind each row.
+  int input(dtype type, std::vector<int> axes, std::int64_t gap = 0) {
+    std::int64_t count = 1;
+    affine at{0, series<dim>(k.axes.size()), {}, -1};
+    dim stride = 1;
+    for (std::size_t d = axes.size(); d-- > 0;) {
+      at.stride[static_cast<std::size_t>(axes[d])] = stride;
+      stride *= k.axes[static_cast<std::size_t>(axes[d])].extent;
+      count *= extent(axes[d]);
+      if (d + 1 == axes.size()) stride += gap, count += gap;
+    }
+    return load(buffer(type, stride.evaluate(sizes)), at);
+  }
+  int load(int buffer, const affine& at, int guard = -1) {
+    instruction i;
+    i.kind = kind::load;
+    i.type = k.buffers[static_cast<std::size_t>(buffer)].type;
+    i.at = {buffer, at};
+    i.axes = axes_of(k, at);
+    if (guard >= 0) {
+      i.args = {guard};
+      i.axes |= k.body[static_cast<std::size_t>(guard)].axes;
+    }
+    return add(k, std::move(i));
+  }
+  int number(dtype type, double x) { return literal(k, type, scalar::of(type, x)); }
+  int apply(op code, dtype type, series<int> args) { return compute(k, code, type, std::move(args)); }
+  int reduce(op code, dtype type, series<int> args, series<int> over, merge_rule rule = merge_rule::one) {
+    instruction i;
+    i.kind = kind::reduce;
+    i.code = code;
+    i.type = type;
+    i.rule = rule;
+    for (int a : args) i.axes |= k.body[static_cast<std::size_t>(a)].axes;
+    for (int a : over) i.axes &= ~(1u << a);
+    i.args = std::move(args);
+    i.over = std::move(over);
+    return add(k, std::move(i));
+  }
+  int part(int tuple, int index, dtype type, std::uint32_t axes) {
+    instruction i;
+    i.kind = kind::part;
+    i.type = type;
+    i.args = {tuple};
+    i.index = index;
+    i.axes = axes;
+    return add(k, std::move(i));
+  }
+  /// A store of a new buffer, row-major along `axes`.
+  void output(int value, std::vector<int> axes, dtype type) {
+    affine at{0, series<dim>(k.axes.size()), {}, -1};
+    dim stride = 1;
+    for (std::size_t d = axes.size(); d-- > 0;) {
+      at.stride[static_cast<std::size_t>(axes[d])] = stride;
+      stride *= k.axes[static_cast<std::size_t>(axes[d])].extent;
+    }
+    const int b = buffer(type, stride.evaluate(sizes), true);
+    k.stores.push_back({value, {b, at}, false, {}});
+  }
+};
+
+/// What a buffer holds before a kernel wrote it.
+inline constexpr double unwritten = -77777;
+
+/// Small integers, so that sums are exact in any order.
+inline loops::memory filled(const program& p, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  loops::memory m;
+  for (std::size_t b = 0; b < p.k.buffers.size(); ++b) {
+    series<scalar> x;
+    for (std::int64_t i = 0; i < p.elements[b]; ++i) {
+      const auto n = static_cast<std::int64_t>(random() % 7) - 3;
+      const bool flat = is_float(p.k.buffers[b].type);
+      x.push_back(p.k.buffers[b].written ? flat ? scalar{unwritten, 0} : scalar{0, -77}
+                  : flat ? scalar{static_cast<double>(n), 0}
+                                         : scalar{0, n});
+    }
+    m.push_back(std::move(x));
+  }
+  return m;
+}
+
+/// Computes a kernel's stores a position at a time, each value by recursion over its operands.
+class reference {
+ public:
+  reference(const program& p, loops::memory& m)
+      : p_(p), k_(p.k), m_(m), at_(p.k.axes.size(), 0), known_(p.k.body.size()) {}
+
+  void run() {
+    for (std::size_t s = 0; s < k_.stores.size(); ++s) {
+      const store& x = k_.stores[s];
+      std::uint32_t axes = k_.body[static_cast<std::size_t>(x.value)].axes | loops::axes_of(x.at.at);
+      each(axes, 0, [&] {
+        const scalar v = value(x.value);
+        out_.push_back(
+            {x.at.buffer, place(x.at.at), loops::rounded(v, k_.buffers[static_cast<std::size_t>(x.at.buffer)].type)});
+      });
+    }
+    for (const auto& o : out_) m_[static_cast<std::size_t>(o.buffer)][static_cast<std::size_t>(o.at)] = o.x;
+  }
+
+ private:
+  struct written {
+    int buffer;
+    std::int64_t at;
+    scalar x;
+  };
+  template <class F>
+  void each(std::uint32_t axes, int a, F&& f) {
+    if (a == static_cast<int>(at_.size())) return f();
+    if (!(axes >> a & 1u)) return each(axes, a + 1, f);
+    const auto was = at_[static_cast<std::size_t>(a)];
+    for (std::int64_t i = 0; i < p_.extent(a); ++i) {
+      at_[static_cast<std::size_t>(a)] = i;
+      each(axes, a + 1, f);
+    }
+    at_[static_cast<std::size_t>(a)] = was;
+  }
+  std::int64_t place(const affine& at) {
+    std::int64_t n = at.offset.evaluate(p_.sizes);
+    for (std::size_t a = 0; a < at.stride.size(); ++a) n += at.stride[a].evaluate(p_.sizes) * at_[a];
+    if (at.index >= 0) n += at.indirect.evaluate(p_.sizes) * value(at.index).i;
+    return n;
+  }
+  std::vector<std::int64_t> key(std::uint32_t axes) const {
+    std::vector<std::int64_t> out;
+    for (std::size_t a = 0; a < at_.size(); ++a)
+      if (axes >> a & 1u) out.push_back(at_[a]);
+    return out;
+  }
+  scalar value(int v) {
+    const instruction& i = k_.body[static_cast<std::size_t>(v)];
+    auto& known = known_[static_cast<std::size_t>(v)];
+    const auto mine = key(i.axes);
+    if (const auto found = known.find(mine); found != known.end()) return found->second;
+    const scalar x = computed(i);
+    known[mine] = x;
+    return x;
+  }
+  scalar computed(const instruction& i) {
+    if (i.kind == kind::literal) return i.literal;
+    if (i.kind == kind::position) return {0, place(i.at.at)};
+    if (i.kind == kind::inside) {
+      bool in = true;
+      for (const auto& r : i.ranges) in = in && place(r.at) >= 0 && place(r.at) < r.extent.evaluate(p_.sizes);
+      return {0, in};
+    }
+    if (i.kind == kind::load) {
+      if (is_guarded(i) && !value(i.args[0]).i) return {};
+      return m_[static_cast<std::size_t>(i.at.buffer)].at(static_cast<std::size_t>(place(i.at.at)));
+    }
+    if (i.kind == kind::compute) {
+      series<scalar> args;
+      series<dtype> types;
+      for (int a : i.args) args.push_back(value(a)), types.push_back(k_.body[static_cast<std::size_t>(a)].type);
+      return loops::pointwise(i.code, i.type, args, types);
+    }
+    if (i.kind == kind::part) return part(k_.body[static_cast<std::size_t>(i.args[0])], i.index);
+    return reduced(i);
+  }
+  scalar reduced(const instruction& i) {
+    const bool flat = is_float(i.type);
+    double f = sinter::ir::combiner_identity(i.code, i.type).f;
+    std::int64_t n = sinter::ir::combiner_identity(i.code, i.type).i;
+    each(loops::axes_over(i), 0, [&] {
+      const scalar x = value(i.args[0]);
+      if (i.code == op::add) f += i.squares ? x.f * x.f : x.f, n += x.i;
+      else if (i.code == op::maximum) f = std::max(f, x.f), n = std::max(n, x.i);
+      else if (i.code == op::minimum) f = std::min(f, x.f), n = std::min(n, x.i);
+      else FAIL("no such reduction");
+    });
+    return flat ? scalar{f, 0} : scalar{0, n};
+  }
+  scalar part(const instruction& i, int index) {
+    const std::uint32_t over = loops::axes_over(i);
+    if (i.rule == merge_rule::weighted) {
+      double most = -INFINITY, sum = 0;
+      each(over, 0, [&] { most = std::max(most, value(i.args[0]).f); });
+      if (index == 0) return {most, 0};
+      each(over, 0, [&] {
+        const double w = most == -INFINITY ? 0 : std::exp(value(i.args[0]).f - most);
+        sum += w * value(i.args[static_cast<std::size_t>(index)]).f;
+      });
+      return {sum, 0};
+    }
+    if (i.rule == merge_rule::moments) {
+      double n = 0, sum = 0, squares = 0;
+      each(over, 0, [&] { n += 1, sum += value(i.args[0]).f; });
+      const double mean = n > 0 ? sum / n : 0;
+      each(over, 0, [&] { squares += (value(i.args[0]).f - mean) * (value(i.args[0]).f - mean); });
+      return {index == 0 ? n : index == 1 ? mean : squares, 0};
+    }
+    scalar best{}, where{0, INT64_MAX};
+    each(over, 0, [&] {
+      const scalar x = value(i.args[0]), w = value(i.args[1]);
+      const bool better = i.code == op::maximum ? x.f > best.f : x.f < best.f, nan = std::isnan(x.f),
+                 was = std::isnan(best.f);
+      if (where.i == INT64_MAX || (nan && !was) || (!was && better)) best = x, where = w;
+    });
+    return index == 0 ? best : where;
+  }
+
+  const program& p_;
+  const kernel& k_;
+  loops::memory& m_;
+  std::vector<std::int64_t> at_;
+  std::vector<std::map<std::vector<std::int64_t>, scalar>> known_;
+  std::vector<written> out_;
+};
+
+/// The first difference between two memories; 0 < `bound`: relative to 1 + |want|.
+inline std::string difference(const program& p, const loops::memory& got, const loops::memory& want, double bound = 0) {
+  for (std::size_t b = 0; b < want.size(); ++b)
+    for (std::size_t i = 0; i < want[b].size(); ++i) {
+      const scalar x = got[b][i], y = want[b][i];
+      const bool flat = is_float(p.k.buffers[b].type);
+      const bool same = flat ? (x.f == y.f || (std::isnan(x.f) && std::isnan(y.f)) ||
+                                std::fabs(x.f - y.f) <= bound * (1 + std::fabs(y.f)))
+                             : x.i == y.i;
+      if (!same)
+        return "buffer " + std::to_string(b) + "[" + std::to_string(i) + "] is " +
+               (flat ? std::to_string(x.f) : std::to_string(x.i)) + ", not " +
+               (flat ? std::to_string(y.f) : std::to_string(y.i));
+    }
+  return {};
+}
+
+/// What is wrong with a tree of p: the interpreter's sentence, or a wrong number.
+inline std::string wrong(const program& p, const loops::tree& t, std::uint64_t seed = 1, double bound = 0) {
+  loops::memory got = filled(p, seed), want = filled(p, seed);
+  reference(p, want).run();
+  const std::string said = loops::interpret(t, p.sizes, got, seed);
+  return said.empty() ? difference(p, got, want, bound) : said;
+}
+
+/// x(m, k) · y(k, n), stored.
+inline program matrix_product(std::int64_t m, std::int64_t n, std::int64_t k, dtype operands = dtype::f32,
+                              dtype sum = dtype::f32) {
+  program p;
+  const int i = p.axis(m), j = p.axis(n), l = p.axis(k);
+  int x = p.input(operands, {i, l}), y = p.input(operands, {l, j});
+  if (operands != sum) x = converted(p.k, x, sum), y = converted(p.k, y, sum);
+  const int s = p.reduce(op::add, sum, {p.apply(op::mul, sum, {x, y})}, {l});
+  p.output(s, {i, j}, sum);
+  return p;
+}
+
+}  // namespace kernels

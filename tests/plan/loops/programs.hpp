@@ -1,0 +1,58 @@
+// tests/plan/loops/programs.hpp: kernels of the forms that recipes take.
+#pragma once
+
+#include "kernels.hpp"
+
+namespace kernels {
+
+/// A product with a bias and an activation behind it, and a factor that is computed.
+inline program with_neighbours(std::int64_t m, std::int64_t n, std::int64_t k, dtype narrow) {
+  program p;
+  const int b = p.axis(2), i = p.axis(m), j = p.axis(n), l = p.axis(k);
+  const int x = p.input(narrow, {b, i, l}, 1), gate = p.input(narrow, {b, i, l}), y = p.input(narrow, {b, l, j}, 2);
+  const int wide = p.apply(op::mul, dtype::f32, {converted(p.k, x, dtype::f32), converted(p.k, gate, dtype::f32)});
+  const int left = narrow == dtype::f32 ? wide : converted(p.k, converted(p.k, wide, narrow), dtype::f32);
+  const int s =
+      p.reduce(op::add, dtype::f32, {p.apply(op::mul, dtype::f32, {left, converted(p.k, y, dtype::f32)})}, {l});
+  const int biased = p.apply(op::add, dtype::f32, {s, p.input(dtype::f32, {j})});
+  p.output(p.apply(op::maximum, dtype::f32, {biased, p.number(dtype::f32, 0)}), {b, i, j}, dtype::f32);
+  p.output(s, {b, i, j}, dtype::f32);
+  return p;
+}
+
+inline program softmax(std::int64_t rows, std::int64_t columns) {
+  program p;
+  const int r = p.axis(rows), c = p.axis(columns);
+  const int x = p.input(dtype::f32, {r, c}, 1);
+  const int most = p.reduce(op::maximum, dtype::f32, {x}, {c});
+  const int gap = p.apply(op::sub, dtype::f32, {x, most}), e = p.apply(op::exp, dtype::f32, {gap});
+  const int sum = p.reduce(op::add, dtype::f32, {e}, {c});
+  p.output(p.apply(op::div, dtype::f32, {e, sum}), {r, c}, dtype::f32);
+  return p;
+}
+
+inline program attention_of(std::int64_t rows, std::int64_t keys, std::int64_t features, std::int64_t values,
+                            dtype narrow, bool causal) {
+  program p;
+  const int b = p.axis(2), i = p.axis(rows), j = p.axis(keys), h = p.axis(features), e = p.axis(values);
+  const auto in = [&](std::vector<int> axes) {
+    const int x = p.input(narrow, std::move(axes));
+    return narrow == dtype::f32 ? x : converted(p.k, x, dtype::f32);
+  };
+  const int q = in({b, i, h}), k = in({b, j, h}), v = in({b, j, e});
+  int s = p.reduce(op::add, dtype::f32, {p.apply(op::mul, dtype::f32, {q, k})}, {h});
+  s = p.apply(op::mul, dtype::f32, {s, p.number(dtype::f32, 0.125)});
+  if (causal) {
+    range r{p.map({{i, 1}, {j, -1}}, keys - rows), 1 << 20};
+    s = p.apply(op::select, dtype::f32, {inside(p.k, op::pad, {r}), s, p.number(dtype::f32, -INFINITY)});
+  }
+  const int all = p.reduce(op::maximum, dtype::f32, {s, p.number(dtype::f32, 1), v}, {j}, merge_rule::weighted);
+  const std::uint32_t row = 1u << b | 1u << i;
+  const int sum = p.part(all, 1, dtype::f32, row), out = p.part(all, 2, dtype::f32, row | 1u << e);
+  p.output(p.apply(op::div, dtype::f32, {out, sum}), {b, i, e}, dtype::f32);
+  p.output(p.apply(op::add, dtype::f32, {p.part(all, 0, dtype::f32, row), p.apply(op::log, dtype::f32, {sum})}), {b, i},
+           dtype::f32);
+  return p;
+}
+
+}  // namespace kernels

@@ -1,0 +1,91 @@
+// Recipes: every option, for sizes with and without tails, against plain recursion.
+#include <array>
+#include <sinter/plan/loops/print.hpp>
+#include <sinter/plan/schedule/recipes/attention.hpp>
+#include <sinter/plan/schedule/recipes/cpu_product.hpp>
+#include <sinter/plan/schedule/recipes/gpu_product.hpp>
+#include <sinter/plan/schedule/recipes/rows.hpp>
+
+#include "programs.hpp"
+
+using namespace kernels;
+using namespace loops;
+namespace schedules = sinter::engine::plan::schedules;
+
+namespace {
+
+constexpr schedules::facts cpu{}, gpu{.threads = 4};
+
+bool has_no_matrix(std::string_view) { return false; }
+
+/// Runs one option of a recipe; the tree is printed where it is wrong.
+void agrees(const schedules::recipe& r, const program& p, const schedules::facts& f, int option, double bound = 0) {
+  REQUIRE(r.takes(p.k, f));
+  const auto s = r.make(p.k, f, option);
+  INFO(text_of(s));
+  try {
+    const tree t = build(p.k, s);
+    CHECK_MESSAGE(wrong(p, t, 3, bound) == "", text_of(t));
+  } catch (const refusal& no) {
+    FAIL_CHECK("refused: " << no.why);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("cpu product") {
+  for (int option : {1, 2})
+    for (const auto& size : {std::array{1, 1, 1}, {5, 3, 7}, {17, 33, 9}, {16, 32, 8}, {3, 40, 2}, {0, 4, 4}})
+      for (dtype t : {dtype::f32, dtype::bf16, dtype::f64, dtype::i32}) {
+        const int m = size[0], n = size[1], k = size[2];
+        INFO(m, " ", n, " ", k, " ", dtype_name(t), " option ", option);
+        agrees(schedules::cpu_product, matrix_product(m, n, k, t, t == dtype::bf16 ? dtype::f32 : t), cpu, option);
+      }
+  agrees(schedules::cpu_product, matrix_product(9, 10, 11), {.has = has_no_matrix}, 2);
+}
+
+TEST_CASE("gpu product") {
+  for (int option : {1, 2, 3, 4})
+    for (const auto& size : {std::array{1, 1, 1}, {5, 3, 7}, {33, 17, 70}, {32, 16, 32}, {3, 40, 2}, {0, 4, 4}})
+      for (dtype t : {dtype::bf16, dtype::f16, dtype::f32, dtype::i8}) {
+        const int m = size[0], n = size[1], k = size[2];
+        if ((option == 1 || option == 3) && (t != dtype::bf16 || m == 3)) continue;
+        INFO(m, " ", n, " ", k, " ", dtype_name(t), " option ", option);
+        agrees(schedules::gpu_product, matrix_product(m, n, k, t, t == dtype::i8 ? dtype::i32 : dtype::f32), gpu,
+               option);
+      }
+}
+
+TEST_CASE("products with a prologue, an epilogue and two results") {
+  for (dtype t : {dtype::f32, dtype::bf16}) {
+    agrees(schedules::cpu_product, with_neighbours(9, 10, 11, t), cpu, 2);
+    agrees(schedules::gpu_product, with_neighbours(9, 10, 11, t), gpu, 2);
+    agrees(schedules::gpu_product, with_neighbours(9, 10, 40, t), gpu, 4);
+  }
+}
+
+TEST_CASE("rows") {
+  for (const auto& f : {cpu, gpu})
+    for (int option : {0, 1})
+      for (const auto& size : {std::array{1, 1}, {3, 5}, {2, 16}, {3, 33}, {0, 3}, {4, 0}})
+        agrees(schedules::rows, softmax(size[0], size[1]), f, option, 1e-6);
+}
+
+TEST_CASE("a causal mask bounds the loop over keys") {
+  const program p = attention_of(64, 64, 16, 2, dtype::f32, true);
+  const tree t = build(p.k, schedules::attention.make(p.k, gpu, 1));
+  CHECK_MESSAGE(text_of(t).find("below 32 + i1*1") != std::string::npos, text_of(t));
+  CHECK(wrong(p, t, 3, 1e-5) == "");
+}
+
+TEST_CASE("attention") {
+  for (const auto& f : {cpu, gpu})
+    for (int option : {1, 2})
+      for (const auto& size : {std::array{1, 1, 1, 1}, {5, 7, 3, 4}, {33, 17, 8, 3}, {16, 40, 16, 2}})
+        for (dtype t : {dtype::f32, dtype::bf16})
+          for (bool causal : {false, true}) {
+            INFO(size[0], " ", size[1], " ", size[2], " ", size[3], " ", dtype_name(t), " option ", option,
+                 causal ? " causal" : "");
+            agrees(schedules::attention, attention_of(size[0], size[1], size[2], size[3], t, causal), f, option, 1e-5);
+          }
+}
