@@ -122,6 +122,8 @@ inline walk_shape walk_of(const kernel& k, const target& t) {
   if (stage) s.resident = 512;
   const int most = s.resident > 512 ? 1024 : 512;
   choose_group(r, most);
+  // Two vectors a thread: twice as many rows are in flight, and half as many threads compute a row's scalars.
+  if (!stage && s.resident <= 512 && count && *count > 64 && *count <= 256) r.group /= 2;
   const std::int64_t vectors = count ? std::max<std::int64_t>(round_up(*count, r.group), 1) : 0;
   auto fits = [&](std::int64_t each) { return each * r.width * vectors <= (stage ? 320 : most == 1024 ? 144 : 176); };
   r.held = vectors > 0 && vectors <= 16 && fits(kept);
