@@ -14,17 +14,17 @@ namespace schedules = sinter::engine::plan::schedules;
 namespace {
 
 /// The kernel of a graph's only product, with what follows it.
-kernel planned(graph& g) {
+kernel planned(graph& g, bool blas) {
   memory_map m;
   m.strides.resize(g.size());
-  const auto f = fuse(g, m, gpu_target());
+  const auto f = fuse(g, m, gpu_target({.blas = blas}));
   REQUIRE(f.kernels.size() == 1);
   return f.kernels[0];
 }
 
 /// The graph's kernel in both forms, and what a library's call of each says.
 void same_call(graph& g, bool is_call) {
-  const kernel k = planned(g), r = as_reduction(k);
+  const kernel k = planned(g, is_call), r = as_reduction(k);
   REQUIRE(k.is_product());
   CHECK_FALSE(r.is_product());
   std::optional<contraction> c;

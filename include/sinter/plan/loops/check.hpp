@@ -363,7 +363,7 @@ class checker {
         for (const auto& b : *bounds)
           for (std::size_t o = 0; o < t_.pieces.size(); ++o)
             if (t_.pieces[o].to == bind::threads && is_open(static_cast<int>(o)) && t_.pieces[o].of < 0 &&
-                !b.stride[static_cast<std::size_t>(t_.pieces[o].axis)].is(0))
+                (t_.pieces[o].axis == q.axis || !b.stride[static_cast<std::size_t>(t_.pieces[o].axis)].is(0)))
               say("a barrier lies inside the loop over " + piece_name(p) + ", whose turns differ among the threads");
     }
   }

@@ -78,7 +78,8 @@ inline void bound_loops(tree& t, int from, int value, int axis, int mask, series
   for (int c : series<int>(t[from].inside)) {
     if (t[c].what != act::loop || t[c].piece < 0 || !merges(t, c, value)) continue;
     const int p = t[c].piece;
-    const bool in_turn = t.loop(p).to != bind::threads && t.loop(p).to != bind::grid;
+    bool in_turn = t.loop(p).to != bind::threads && t.loop(p).to != bind::grid;
+    for (int o : open) in_turn = in_turn && (t.loop(o).axis != axis || t.loop(o).to != bind::threads);
     if (t.loop(p).axis == axis && in_turn && !stores_something(t, c)) {
       piece copy = t.loop(p);
       copy.of = t.origin(p);
