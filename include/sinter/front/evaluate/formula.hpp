@@ -11,13 +11,15 @@
 #include <utility>
 #include <vector>
 
+#include "../eager/reduce.hpp"
 #include "formula_loop.hpp"
 #include "views.hpp"
 
 namespace sinter::detail {
 
-/// Like expr: it owns its operands, operands broadcast, and `value` is its stage point. An int or a formula_number is a fixed number, a
-/// double a literal that a trace may vary; numbers take the dtype of the operand beside them.
+/// Like expr: it owns its operands, operands broadcast, and `value` is its stage point. An int or a formula_number is a fixed
+/// number. A double is a literal that a trace may vary. All numbers have
+/// the dtype of the operand beside them.
 class formula {
  public:
   formula(const handle& x) : slots_(2) {
@@ -50,13 +52,14 @@ class formula {
     return out;
   }
 
-  /// Calls f with the stage and the address of the expression, which live as long as the call.
+  /// Calls f with the stage and the address of the expression, which live as long as the call. A GPU's programs of other combiners
+  /// are others.
   template <class F>
-  auto with_stage(const F& f) const {
+  auto with_stage(const F& f, ir::op combiner = ir::op::identity) const {
     formula_head& head = slots_[0].head;
     head = {terms_.data(), count()};
     const char* const name = terms_[0].is == term::operation ? ir::name(terms_[0].code) : "contiguous";
-    return f(row_stage{terms_.data(), count(), &fill_formula, name, signature()}, slots_.data());
+    return f(row_stage{terms_.data(), count(), &fill_formula, name, signature(combiner)}, slots_.data());
   }
 
   /// The values, as the stage point of an expression gives them.
@@ -68,7 +71,7 @@ class formula {
     return with_stage([&](const row_stage& s, const void* expression) { return untyped_values(s, expression, at); });
   }
 
-  /// `code` of operands, of which one at least is no number.
+  /// `code` of operands, one of which at least is not a number.
   static formula of(ir::op code, std::initializer_list<formula> operands, dtype target = {}) {
     formula out;
     const auto rule = ir::row(code).rule;
@@ -151,10 +154,10 @@ class formula {
   }
 
   /// An address for each structure: the key of a GPU's programs.
-  const void* signature() const {
+  const void* signature(ir::op combiner) const {
     static std::mutex mutex;
     static auto& all = *new std::map<std::string, char>;
-    std::string key;
+    std::string key(1, static_cast<char>(combiner));
     for (const term& t : terms_)
       for (const int part : {int(t.is), int(t.code), int(t.type), int(t.rank)}) key += static_cast<char>(part);
     const std::lock_guard lock(mutex);
@@ -190,12 +193,13 @@ handle eager_total(const formula& x, const op_shapes::axis_list& axes, location 
   h.extents = h.strides = dims(x.rank() - axes.count);
   trace_handle none;
   const tensor_parts parts{&h.memory, h.extents.extent, h.strides.extent, &none};
-  x.with_stage([&](const row_stage& s, const void* expression) {
-    const reduction<C, T> r{expression, &reduce_formula<C, T>, &combine_formula<C, T>};
-    h.data = static_cast<std::byte*>(
-        reduced({s.terms, s.count, expression}, r, s.signature, axes.at, axes.count, parts, at));
-    return 0;
-  });
+  x.with_stage(
+      [&](const row_stage& s, const void* expression) {
+        h.data = static_cast<std::byte*>(
+            reduced_stage<C, T, reduction_set<T>>(s, expression, s.signature, axes.at, axes.count, parts, at));
+        return 0;
+      },
+      C);
   return h;
 }
 

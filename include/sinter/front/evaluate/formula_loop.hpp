@@ -1,12 +1,12 @@
 // front/evaluate/formula_loop.hpp: the elements of a formula, block by block: one loop an operation over elements in the cache.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 #include "../eager/fill.hpp"
-#include "../eager/reduce.hpp"
 
 namespace sinter::detail {
 
@@ -176,34 +176,6 @@ inline void fill_formula(const void* expression, const cursor* at, std::int64_t 
     const std::int64_t n = std::min(formula_block, end - i);
     const void* const values = formula_reader(expression, at, space.data(), i, n).next(out);
     if (values != out) std::memcpy(out, values, static_cast<std::size_t>(n * size));
-  }
-}
-
-/// reduce_row of a formula.
-template <ir::op C, class T>
-total_type<C, T> reduce_formula(const void* expression, const cursor* at, std::int64_t begin, std::int64_t end) {
-  alignas(64) T values[reduce_block];
-  static const tensor<T, dims{dyn}> e;
-  total_type<C, T> total = identity_of<C, total_type<C, T>>();
-  for (std::int64_t i = begin, n; i < end; i += n) {
-    n = std::min(reduce_block, end - i);
-    fill_formula(expression, at, i, i + n, values);
-    const cursor from{reinterpret_cast<const char*>(values), 0, std::int64_t(sizeof(T))};
-    total = combine<C, total_type<C, T>>(total, reduce_row<C, tensor<T, dims{dyn}>>(&e, &from, 0, n));
-  }
-  return total;
-}
-
-/// combine_row of a formula.
-template <ir::op C, class T>
-void combine_formula(const void* expression, const cursor* at, std::int64_t begin, std::int64_t end, T* totals) {
-  alignas(64) T values[reduce_block];
-  static const tensor<T, dims{dyn}> e;
-  for (std::int64_t i = begin, n; i < end; i += n, totals += n) {
-    n = std::min(reduce_block, end - i);
-    fill_formula(expression, at, i, i + n, values);
-    const cursor from{reinterpret_cast<const char*>(values), 0, std::int64_t(sizeof(T))};
-    combine_row<C, tensor<T, dims{dyn}>>(&e, &from, 0, n, totals);
   }
 }
 

@@ -70,16 +70,17 @@ inline formula mean_of_rows(const formula& y, dim n, location at) {
   return mean(formula_number{power}, formula_number{power * static_cast<double>(count)});
 }
 
-/// The sum of squares over the last axis in f64, which holds the squares of all f32.
-inline formula squares_of_rows(const formula& y, location at) {
-  const op_shapes::axis_list last = last_of(y.rank());
-  if (!tracing()) {
+SINTER_API handle total_squares(const handle& y, const op_shapes::axis_list& axes, bool keep, location at) {
+  if (axes.count == 0 || !(tracing() || on_gpu("norm", {&y}, at))) {
     const formula x = cast_to(dtype::f64, y);
-    return total(ir::op::add, x * x, last, true, "sum", at);
+    return total(ir::op::add, x * x, axes, keep, "sum", at);
   }
-  const handle h = y.value(at);
-  const handle s = sum_squares(h, {last.at, 1}, at);
-  return views::reshape(s, op_shapes::reduce(h.extents, last, true).shape, at);
+  const handle h = formula(y).value(at);
+  const handle s = sum_squares(h, {axes.at, static_cast<std::size_t>(axes.count)}, at);
+  return keep ? views::reshape(s, op_shapes::reduce(h.extents, axes, true).shape, at) : s;
+}
+inline formula squares_of_rows(const formula& y, location at) {
+  return total_squares(y.value(at), last_of(y.rank()), true, at);
 }
 
 /// 1 / sqrt(v + eps) of an f64; eps is rounded to `type`.
