@@ -383,8 +383,8 @@ SINTER_API handle cross_entropy_of_rows(dtype type, const lazy_operand& x, const
         const op_shapes::axis_list last = last_of(y.rank());
         const formula z = shifted_rows(y, last, "cross_entropy", at);
         const formula all = apply(ir::op::log, total(ir::op::add, apply(ir::op::exp, z), last, false, "sum", at));
-        const formula own = at_labels(z, labels, "cross_entropy", later, at);
-        return narrowed(type, mean_of_all(all - own, at), at);
+        const formula picked = at_labels(z, labels, "cross_entropy", later, at);
+        return narrowed(type, mean_of_all(all - picked, at), at);
       },
       at);
 }
