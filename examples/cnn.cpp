@@ -31,16 +31,10 @@ int train(const arguments& given) {
   const auto [train, test] = load_digits();
   const std::int64_t epochs = given("epochs", 12);
   const auto opt = optim::adamw({.rate = optim::warmup_cosine(3e-3, 40, 45 * epochs), .weight_decay = 1e-2});
-  auto step = compile(
-      [&](cnn p, auto state, digits d, key k) {
-        const auto loss = [&](const cnn& p) {
-          return mean(nn::cross_entropy(logits(p, d.x, nn::dropout{0.3, k}), d.y));
-        };
-        auto [l, g] = value_and_grad(loss)(p);
-        auto [q, next] = opt.update(p, g, state);
-        return std::tuple{l, q, next};
-      },
-      {.donate = {0, 1}, .name = "step"});
+  const auto loss = [](const cnn& p, const digits& d, const key& k) {
+    return mean(nn::cross_entropy(logits(p, d.x, nn::dropout{0.3, k}), d.y));
+  };
+  const auto step = compile(optim::train_step(opt, loss), {.donate = {0, 1}, .name = "step"});
   auto score = compile(
       [](const cnn& p, const digits& d) { return mean(cast<float>(argmax(logits(p, d.x, {}), axis<-1>) == d.y)); });
 
@@ -52,9 +46,9 @@ int train(const arguments& given) {
   for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
     const key k = fold_in(make_key(2), epoch);
     for (auto& batch : data::batches(train, {.size = 32, .shuffle = k})) {
-      tensor<float, 0> loss;
-      std::tie(loss, p, state) = step(std::move(p), std::move(state), batch, fold_in(k, losses.size()));
-      losses.add(loss);
+      tensor<float, 0> l;
+      std::tie(l, p, state) = step(std::move(p), std::move(state), batch, fold_in(k, losses.size()));
+      losses.add(l);
     }
     right = 100 * score(p, test).item();
     bar.show(epoch + 1, words("loss %.4f   held-out accuracy %.2f %%", losses.last(20), right));

@@ -43,13 +43,7 @@ int train(const arguments& given) {
   const std::int64_t epochs = given("epochs", 10), each = 50, places = 24, width = 32;
   const auto opt =
       optim::chain(optim::clip_by_global_norm(1), optim::adam({.rate = optim::warmup_cosine(1e-2, 20, each * epochs)}));
-  auto step = compile(
-      [&](predictor p, auto state, sequence x) {
-        auto [l, g] = value_and_grad([&](const predictor& p) { return loss(p, x); })(p);
-        auto [q, next] = opt.update(p, g, state);
-        return std::tuple{l, q, next};
-      },
-      {.donate = {0, 1}, .name = "step"});
+  const auto step = compile(optim::train_step(opt, loss), {.donate = {0, 1}, .name = "step"});
 
   const auto [a, b] = split(make_key(1));
   predictor p{nn::lstm<float>::init(a, 1, width), nn::linear<float>::init(b, width, 1)};

@@ -54,34 +54,27 @@ int train(const arguments& given) {
   const std::int64_t epochs = given("epochs", 8);
   const auto opt =
       optim::sgd({.rate = optim::cosine(0.1, 45 * epochs), .momentum = 0.9, .nesterov = true, .weight_decay = 5e-4});
-  auto step = compile(
-      [&](resnet p, statistics s, auto state, digits d) {
-        const auto loss = [&](const resnet& p) {
-          const nn::pass pass(p, s, nn::training);
-          return std::pair{tensor<float, 0>(mean(nn::cross_entropy(logits(p, pass, d.x), d.y))), pass.state()};
-        };
-        auto [result, g] = value_and_grad(loss, has_aux)(p);
-        auto [q, next] = opt.update(p, g, state);
-        return std::tuple{result.first, q, result.second, next};
-      },
-      {.donate = {0, 1, 2}, .name = "step"});
+  const auto loss = [](const resnet& p, const statistics& s, const digits& d) {
+    const nn::pass pass(p, s, nn::training);
+    return std::pair{tensor<float, 0>(mean(nn::cross_entropy(logits(p, pass, d.x), d.y))), pass.state()};
+  };
+  const auto step = compile(optim::train_step(opt, loss, has_aux), {.donate = {0, 1, 2}, .name = "step"});
   auto score = compile([](const resnet& p, const statistics& s, const digits& d) {
     return mean(cast<float>(argmax(logits(p, {p, s, nn::inference}, d.x), axis<-1>) == d.y));
   });
 
   resnet p = make(make_key(1));
-  statistics s = nn::state(p);
+  std::pair now{tensor<float, 0>(0), nn::state(p)};
   auto state = opt.init(p);
   loss_curve losses;
   double right = 0;
   data::progress_bar bar(epochs);
   for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
     for (auto& batch : data::batches(train, {.size = 32, .shuffle = fold_in(make_key(2), epoch)})) {
-      tensor<float, 0> loss;
-      std::tie(loss, p, s, state) = step(std::move(p), std::move(s), std::move(state), batch);
-      losses.add(loss);
+      std::tie(now, p, state) = step(std::move(p), std::move(state), std::move(now.second), batch);
+      losses.add(now.first);
     }
-    right = 100 * score(p, s, test).item();
+    right = 100 * score(p, now.second, test).item();
     bar.show(epoch + 1, words("loss %.4f   held-out accuracy %.2f %%", losses.last(20), right));
   }
   losses.write(given("svg", "resnet.svg"), "resnet: loss");

@@ -25,13 +25,7 @@ int train(const arguments& given) {
   const auto [train, test] = load_digits();
   const std::int64_t epochs = given("epochs", 40), codes = 8;
   const auto opt = optim::adam({.rate = optim::cosine(2e-3, 23 * epochs)});
-  auto step = compile(
-      [&](vae p, auto state, rows x, key k) {
-        auto [l, g] = value_and_grad([&](const vae& p) { return loss(p, x, k); })(p);
-        auto [q, next] = opt.update(p, g, state);
-        return std::tuple{l, q, next};
-      },
-      {.donate = {0, 1}, .name = "step"});
+  const auto step = compile(optim::train_step(opt, loss), {.donate = {0, 1}, .name = "step"});
 
   const auto [a, b] = split(make_key(1));
   vae p{nn::mlp<float, nn::silu>::init(a, {64, 256, 2 * codes}), nn::mlp<float, nn::silu>::init(b, {codes, 256, 64})};

@@ -92,7 +92,8 @@ SEAMS = {("engine/engine.hpp", "jit/pipeline.hpp"), ("engine/factors.hpp", "jit/
              ("data/text", "data/text"), ("models/config", "models/config"))),
          ("loops/reduce.hpp", "loops/reduce_rules.hpp"),
          *((f"front/{name}.hpp", f"front/{rules}_rules.hpp") for name, rules in (
-             ("evaluate/handle", "evaluate/handle"), ("evaluate/views", "evaluate/view"), ("functions/indexing", "functions/index"), ("functions/order", "functions/order"),
+             ("evaluate/evaluate", "evaluate/evaluate"), ("evaluate/handle", "evaluate/handle"), ("functions/nn_rows", "functions/nn"),
+             ("functions/updates", "functions/update"), ("evaluate/views", "evaluate/view"), ("functions/indexing", "functions/index"), ("functions/order", "functions/order"),
               ("functions/places", "functions/place"),
               ("functions/arrange", "functions/arrange"),
              ("tensor/terms", "tensor/term"), ("tensor/trace_push", "tensor/trace"), ("trees/tree_map", "trees/tree"),

@@ -14,6 +14,8 @@
 
 #include "front/define.hpp"
 
+#include "windows/define.hpp"
+
 #include "base/floats_end.hpp"
 extern "C" [[gnu::visibility("default")]] const char SINTER_BUILD = 0;
 

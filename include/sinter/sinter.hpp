@@ -47,6 +47,7 @@
 #include "front/functions/random.hpp"
 #include "front/functions/sample.hpp"
 #include "front/functions/scan.hpp"
+#include "front/functions/updates.hpp"
 #include "front/runtime/cache.hpp"
 #include "front/runtime/devices.hpp"
 #include "front/runtime/streams.hpp"

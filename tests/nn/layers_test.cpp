@@ -236,6 +236,49 @@ TEST_CASE("the state of a model: the statistics of all its norms by their paths,
                                nn::running_statistics<float>>);
 }
 
+TEST_CASE("the state of a model in the bodies of scan and fori_loop: a pass of each item") {
+  const state_net net = make_state_net();
+  const std::vector<state_block>& blocks = net.blocks;
+  const image x = normal<double>(make_key(7), 3, 2, 2, 2) + 0.5;
+  const std::vector<statistics> first{nn::state(blocks[0]), nn::state(blocks[1])};
+  image want = x;
+  std::vector<statistics> after;
+  for (std::size_t i = 0; i < 2; ++i) {
+    const nn::pass pass(blocks[i], first[i], nn::training);
+    want = blocks[i].norm(blocks[i].map(want), pass);
+    after.push_back(pass.state());
+  }
+  const auto body = [](const image& h, const std::pair<state_block, statistics>& item) {
+    const state_block& b = item.first;
+    const nn::pass pass(b, item.second, nn::training);
+    const image y = b.norm(b.map(h), pass);
+    return std::pair{y, pass.state()};
+  };
+  const auto [y, next] = scan(body, x, std::pair{stack_tree(blocks), stack_tree(first)});
+  check_close(y.to_vector(), want.to_vector(), 1e-12);
+  const std::vector<statistics> each = unstack(next);
+  REQUIRE(each.size() == 2);
+  for (std::size_t i = 0; i < 2; ++i) check_statistics(each[i], after[i]);
+
+  const state_block& b = blocks[0];
+  const auto [z, moved] = fori_loop(
+      0, 3,
+      [&](const auto&, const std::pair<image, statistics>& now) {
+        const nn::pass pass(b, now.second, nn::training);
+        const image h = b.norm(now.first, pass);
+        return std::pair{h, pass.state()};
+      },
+      std::pair{x, first[0]});
+  std::pair now{x, first[0]};
+  for (int i = 0; i < 3; ++i) {
+    const nn::pass pass(b, now.second, nn::training);
+    const image h = b.norm(now.first, pass);
+    now = {h, pass.state()};
+  }
+  check_close(z.to_vector(), now.first.to_vector(), 1e-12);
+  check_statistics(moved, now.second);
+}
+
 TEST_CASE("the state of a model within value_and_grad and vmap") {
   const state_net p = make_state_net();
   const statistics s = nn::state(p);

@@ -91,13 +91,6 @@ constexpr bool check_weights() {
   return true;
 }
 
-/// Each row's weight: the weight of its class, and 0 for a row that does not count.
-template <class T, class Counts, class Labels, class Weights>
-auto row_weights(const Counts& counts, const Labels& safe, const Weights& weights, location at) {
-  if constexpr (std::is_same_v<Weights, unweighted>) return sinter::detail::evaluate(cast<T>(counts, at), at);
-  else return sinter::detail::evaluate(where(counts, take(wide(weights, at), safe, axis<0>, at), 0, at), at);
-}
-
 /// user_error unless each row has a label, and each class a weight.
 template <class Weights>
 void check_classes(const char* op, const dims& logits, const dims& labels, const Weights& weights, location at) {
@@ -116,45 +109,30 @@ void check_classes(const char* op, const dims& logits, const dims& labels, const
   }
 }
 
-/// Losses of logits, or of log-probabilities, smoothed and weighted. Ignored rows add nothing, whatever their values. A mean
-/// divides by the sum of the rows' weights. In kernels, rows with a label out of range do not count either.
-template <class T, bool Logits, reduction How, class X, class Labels, class Weights>
+/// Losses of logits, or of log-probabilities, smoothed and weighted.
+template <bool Logits, reduction How, class X, class Labels, class Weights>
 auto of_classes(const char* op, const X& x, const Labels& given, const Weights& weights, How, double smoothing,
                 std::int64_t ignore, location at) {
-  using work = element_of<X>;
-  constexpr auto rows = op_shapes::all_axes(X::rank - 1), last = op_shapes::normalize({-1}, X::rank);
-  const tensor<typename Labels::value_type, Labels::static_shape> labels = sinter::detail::evaluate(given, at);
-  const dims logits = to_dims(extents_of(x, at));
-  check_classes(op, logits, to_dims(labels.shape()), weights, at);
+  const handle labels = untyped(given, at);
+  check_classes(op, to_dims(extents_of(x, at)), labels.extents, weights, at);
   if (!(smoothing >= 0 && smoothing <= 1))
     fail(op, "smoothing must be in [0, 1]; it is " + text::number(smoothing), at);
-  const dim classes = logits[X::rank - 1];
-  const auto known = bit_and(ge(labels, 0, at), lt(labels, classes, at), at);
-  const auto counts = sinter::detail::evaluate(bit_and(known, ne(labels, ignore, at), at), at);
-  const auto counted = where(expand_dims<-1>(counts, at), x, 0, at);
-  const auto y = [&] {
-    if constexpr (Logits)
-      return fitted<X::static_shape>(sinter::detail::evaluate(sinter::log_softmax(counted, at), at), at);
-    else if (smoothing == 0) return fitted<X::static_shape>(sinter::detail::evaluate(x, at), at);
-    else return fitted<X::static_shape>(sinter::detail::evaluate(counted, at), at);
-  }();
-  const decltype(labels) safe = sinter::detail::evaluate(where(eq(labels, ignore, at), 0, labels, at), at);
-  const bool in_kernels = tracing() || y.device(at).is_cuda();
-  const auto own = where(counts, neg(at_labels(y, safe, in_kernels, at, op), at), 0, at);
-  const auto weight = row_weights<work>(counts, safe, weights, at);
-  const auto kept = [&](const auto& lazy) {
-    const auto losses = sinter::detail::evaluate(lazy, at);
-    if constexpr (std::is_same_v<How, reduce::none_t>) return narrow<T>(losses, at);
-    else if constexpr (std::is_same_v<How, reduce::sum_t>) return narrow<T>(sum_over<rows, false>(losses, at), at);
-    else return narrow<T>(div(sum_over<rows, false>(losses, at), sum_over<rows, false>(weight, at), at), at);
+  constexpr bool each = std::is_same_v<How, reduce::none_t>, mean = std::is_same_v<How, reduce::mean_t>;
+  const auto& wider = wide_operand(x, at);
+  const class_loss loss{op,        dtype_of<element_of<X>>,
+                        Logits,    each ? row_losses::each : mean ? row_losses::mean : row_losses::sum,
+                        smoothing, ignore};
+  constexpr dims rows = op_shapes::reduce(X::static_shape, op_shapes::normalize({-1}, X::rank), false).shape,
+                 shape = each ? broadcast(Labels::static_shape, rows) : dims{};
+  const auto losses = [&](const handle* by) {
+    return typed<element_of<X>, shape>(losses_of_classes(loss, lazy_operand_of(wider), labels, by, at), at);
   };
-  if (smoothing == 0) return kept(mul(own, weight, at));
-  const auto all = [&] {
-    if constexpr (std::is_same_v<Weights, unweighted>) return sum_over<last, false>(y, at);
-    else return sum_over<last, false>(mul(y, wide(weights, at), at), at);
-  }();
-  const auto each = where(counts, mul(divided(all, combined<last>(y, at), at), -smoothing, at), 0, at);
-  return kept(add(mul(mul(own, weight, at), 1 - smoothing, at), each, at));
+  if constexpr (std::is_same_v<Weights, unweighted>) {
+    return losses(nullptr);
+  } else {
+    const handle by = untyped(weights, at);
+    return losses(&by);
+  }
 }
 
 /// False after the compile-time error.
@@ -213,9 +191,8 @@ auto cross_entropy(const X& logits, const Labels& labels, How how = {}, class_op
                    location here = location::current()) {
   if constexpr (detail::takes_classes<X, Labels, detail::unweighted>()) {
     const location at = here.in("nn::cross_entropy");
-    return detail::of_classes<typename X::value_type, true>("nn::cross_entropy", detail::wide(logits, at), labels,
-                                                            detail::unweighted(), how, options.smoothing,
-                                                            options.ignore, at);
+    return detail::of_classes<true>("nn::cross_entropy", logits, labels, detail::unweighted(), how, options.smoothing,
+                                    options.ignore, at);
   } else {
     return logits;
   }
@@ -225,8 +202,8 @@ auto cross_entropy(const X& logits, const Labels& labels, const Weights& weights
                    class_options options = {}, location here = location::current()) {
   if constexpr (detail::takes_classes<X, Labels, Weights>()) {
     const location at = here.in("nn::cross_entropy");
-    return detail::of_classes<typename X::value_type, true>("nn::cross_entropy", detail::wide(logits, at), labels,
-                                                            weights, how, options.smoothing, options.ignore, at);
+    return detail::of_classes<true>("nn::cross_entropy", logits, labels, weights, how, options.smoothing,
+                                    options.ignore, at);
   } else {
     return logits;
   }
@@ -238,8 +215,8 @@ auto nll(const X& y, const Labels& labels, How how = {}, class_options options =
          location here = location::current()) {
   if constexpr (detail::takes_classes<X, Labels, detail::unweighted>()) {
     const location at = here.in("nn::nll");
-    return detail::of_classes<typename X::value_type, false>(
-        "nn::nll", detail::wide(y, at), labels, detail::unweighted(), how, options.smoothing, options.ignore, at);
+    return detail::of_classes<false>("nn::nll", y, labels, detail::unweighted(), how, options.smoothing, options.ignore,
+                                     at);
   } else {
     return y;
   }
@@ -249,8 +226,7 @@ auto nll(const X& y, const Labels& labels, const Weights& weights, How how = {},
          location here = location::current()) {
   if constexpr (detail::takes_classes<X, Labels, Weights>()) {
     const location at = here.in("nn::nll");
-    return detail::of_classes<typename X::value_type, false>("nn::nll", detail::wide(y, at), labels, weights, how,
-                                                             options.smoothing, options.ignore, at);
+    return detail::of_classes<false>("nn::nll", y, labels, weights, how, options.smoothing, options.ignore, at);
   } else {
     return y;
   }

@@ -22,6 +22,10 @@ template <class T>
 inline constexpr bool is_batch_norm = false;
 template <class T>
 inline constexpr bool is_batch_norm<batch_norm<T>> = true;
+template <class T>
+inline constexpr bool is_stacked_norm = false;
+template <class T>
+inline constexpr bool is_stacked_norm<sinter::stacked<batch_norm<T>>> = true;
 
 /// Visits each norm as a whole. It visits neither the parts of norms nor other members.
 template <class F>
@@ -36,12 +40,6 @@ struct norm_visitor {
   }
 };
 
-/// f(path, norm) for each batch_norm of a tree.
-template <class Model, class F>
-void for_each_norm(const Model& model, const F& f) {
-  sinter::detail::visit_places<false>(model, sinter::detail::tree_place{}, norm_visitor<const F&>{f});
-}
-
 template <class T>
 constexpr auto statistics_types();
 template <class... T>
@@ -53,11 +51,21 @@ template <class T>
 constexpr auto statistics_types() {
   constexpr auto b = sinter::detail::branch_of<T>();
   using sinter::detail::branch, sinter::detail::type_list;
+  static_assert(!is_stacked_norm<T>,
+                "sinter: [nn::state, nn::pass] each item of a stack has its own statistics: stack_tree a vector of "
+                "nn::state(item), pass it to the scan beside the stack, and make the nn::pass of the item in the body");
   if constexpr (is_batch_norm<T>) return type_list<typename T::statistics_type>{};
   else if constexpr (sinter::detail::has_elements(b)) return statistics_types<sinter::detail::element_in<T>>();
   else if constexpr (b == branch::variant || b == branch::tuple || b == branch::structure)
     return statistics_types(sinter::detail::children_of<T>{});
   else return type_list<>{};
+}
+
+/// f(path, norm) for each batch_norm of a tree. A compile-time error for a stack of norms.
+template <class Model, class F>
+void for_each_norm(const Model& model, const F& f) {
+  static_cast<void>(statistics_types<Model>());
+  sinter::detail::visit_places<false>(model, sinter::detail::tree_place{}, norm_visitor<const F&>{f});
 }
 
 /// f32 where a model has no norms.
@@ -85,7 +93,7 @@ using statistics_in = typename decltype(one_type(statistics_types<Model>()))::ty
   fail(at.op,
        "this norm is no part of the model that the nn::pass was made of. Norms are found by their addresses: make the "
        "pass of the model that is called, and refer to its parts, as in for (const auto& block : model.blocks). In the "
-       "body of a scan call norm(x, statistics, mode)",
+       "body of a scan make a pass of the item and its statistics: nn::pass pass(item, s, mode)",
        at);
 }
 

@@ -101,6 +101,22 @@ auto map_floats(const char* op, location at, const F& f, const P& p, const Trees
       p, trees...);
 }
 
+/// The tree of f(leaf…), on handles, over floating tensors; other leaves are those of the first.
+template <class F, class P, class... Trees>
+auto map_handles(const char* op, location at, const F& f, const P& p, const Trees&... trees) {
+  return map_tree(
+      op, at,
+      [&]<class X, class... Y>(const X& x, const Y&... y) {
+        if constexpr (is_float_leaf<X>) {
+          (check_pair_of_leaves(op, x, y, at), ...);
+          return typed<typename X::value_type, X::static_shape>(f(untyped(x, at), untyped(y, at)...), at);
+        } else {
+          return x;
+        }
+      },
+      p, trees...);
+}
+
 /// by + rate · x.
 template <class By, class X>
 auto decayed(const By& by, const X& x, double rate, location at) {

@@ -52,11 +52,13 @@ class sgd {
     const auto flags = detail::chosen_leaves(how_.decay, p);
     sgd_state<P> next{detail::after(s.step, at), std::nullopt};
     if (!s.velocity) {
+      using detail::handle;
       const detail::leaf_counter decays(flags);
-      const auto step = [&](const auto& x, const auto& by) {
-        return x - detail::beside(rate, x, at) * detail::decayed(by, x, decays.next(weight), at);
+      const handle by_rate = detail::untyped(rate, at);
+      const auto step = [&](const handle& x, const handle& by) {
+        return detail::descended(x, by_rate, detail::decayed_by(by, x, decays.next(weight), at), at);
       };
-      return {detail::map_floats(op, at, step, p, g), std::move(next)};
+      return {detail::map_handles(op, at, step, p, g), std::move(next)};
     }
     const detail::leaf_counter first(flags), second(flags);
     next.velocity = detail::map_floats(
@@ -116,32 +118,34 @@ class adam_of {
     const detail::scalar rate = how_.rate(s.step, at);
     adam_state<P> next{detail::after(s.step, at), {}, {}};
     const detail::scalar size = detail::correction(b1, next.step, at), power = detail::correction(b2, next.step, at);
+    using detail::handle;
     const auto flags = detail::chosen_leaves(how_.decay, p);
     const detail::leaf_counter of_first(flags), of_second(flags), of_step(flags);
     if constexpr (Decoupled) {
-      const auto first = [&](const auto& m, const auto& by) { return b1 * m + (1 - b1) * by; };
-      const auto second = [&](const auto& v, const auto& by) { return b2 * v + (1 - b2) * by * by; };
-      next.first = detail::map_floats(name, at, first, s.first, g);
-      next.second = detail::map_floats(name, at, second, s.second, g);
+      const auto first = [&](const handle& m, const handle& by) { return detail::moved_mean(m, by, b1, false, at); };
+      const auto second = [&](const handle& v, const handle& by) { return detail::moved_mean(v, by, b2, true, at); };
+      next.first = detail::map_handles(name, at, first, s.first, g);
+      next.second = detail::map_handles(name, at, second, s.second, g);
     } else {
-      const auto first = [&](const auto& m, const auto& by, const auto& x) {
-        return b1 * m + (1 - b1) * detail::decayed(by, x, of_first.next(weight), at);
+      const auto first = [&](const handle& m, const handle& by, const handle& x) {
+        return detail::moved_mean(m, detail::decayed_by(by, x, of_first.next(weight), at), b1, false, at);
       };
-      const auto second = [&](const auto& v, const auto& by, const auto& x) {
-        const auto d = detail::decayed(by, x, of_second.next(weight), at);
-        return b2 * v + (1 - b2) * d * d;
+      const auto second = [&](const handle& v, const handle& by, const handle& x) {
+        return detail::moved_mean(v, detail::decayed_by(by, x, of_second.next(weight), at), b2, true, at);
       };
-      next.first = detail::map_floats(name, at, first, s.first, g, p);
-      next.second = detail::map_floats(name, at, second, s.second, g, p);
+      next.first = detail::map_handles(name, at, first, s.first, g, p);
+      next.second = detail::map_handles(name, at, second, s.second, g, p);
     }
     const detail::scalar whole = full_like(rate, 1.f, at),
                          rest = Decoupled && weight != 0 ? detail::scalar(1.f - rate * weight) : whole;
-    const auto step = [&](const auto& x, const auto& m, const auto& v) {
-      const detail::scalar& kept = Decoupled && of_step.next(1) != 0 ? rest : whole;
-      const auto along = m * detail::beside(size, x, at) / (sqrt(v * detail::beside(power, x, at)) + how_.eps);
-      return x * detail::beside(kept, x, at) - detail::beside(rate, x, at) * along;
+    detail::adam_factors by{
+        {}, detail::untyped(rate, at), detail::untyped(size, at), detail::untyped(power, at), how_.eps};
+    const handle changed = detail::untyped(rest, at), unchanged = detail::untyped(whole, at);
+    const auto step = [&](const handle& x, const handle& m, const handle& v) {
+      by.kept = Decoupled && of_step.next(1) != 0 ? changed : unchanged;
+      return detail::adam_step(x, m, v, by, at);
     };
-    P moved = detail::map_floats(name, at, step, p, next.first, next.second);
+    P moved = detail::map_handles(name, at, step, p, next.first, next.second);
     return {std::move(moved), std::move(next)};
   }
 

@@ -274,6 +274,14 @@ handle convolved(const handle& image, handle weights, const conv_plan& whole, bo
   return product.result(views::reshape(views::permute(y, last, at), extents, at), at);
 }
 
+// Convolutions of these are the compiled engine's.
+#define SINTER_CONVOLVED(X) X(float, 1) X(float, 2)
+#if defined(SINTER_COMPILED)
+#define SINTER_X(T, S) extern template handle convolved<T, S>(const handle&, handle, const conv_plan&, bool, location);
+SINTER_CONVOLVED(SINTER_X)
+#undef SINTER_X
+#endif
+
 /// Outside of traces, a few rows of the image at a time: an image (n, s…, i) and weights (i, k…, o) of one group give
 /// (n, full…, o).
 template <class T>

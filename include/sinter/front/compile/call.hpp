@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "../../engine/engine.hpp"
-#include "../evaluate/evaluate.hpp"
+#include "../evaluate/handle.hpp"
 #include "../tensor/number.hpp"
 #include "../trees/items.hpp"
 #include "../trees/leaves.hpp"
@@ -84,14 +84,10 @@ T input_tree(const std::shared_ptr<engine::tracer>& tracer, const T& t, location
           if constexpr (is_dynamic<X>) {
             return x.input(*tracer, where);
           } else {
-            using E = typename X::value_type;
-            constexpr dims Shape = X::static_shape;
-            index_array<Shape.rank> extents = x.shape();
-            tracer->input_extents(static_cast<int>(tracer->graph.inputs.size()), extents.data(), Shape.rank);
-            check_static<Shape>("trace", extents, where);
-            const ir::node_id node =
-                tracer->graph.add_input(dtype_of<E>, engine::to_ir(extents.data(), Shape.rank), where);
-            return access::traced<E, Shape>(tracer, node, extents);
+            X out;
+            put_input(tracer, dtype_of<typename X::value_type>, X::static_shape, x.shape().data(), access::parts(out),
+                      where);
+            return out;
           }
         },
         t);

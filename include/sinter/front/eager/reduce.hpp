@@ -69,17 +69,55 @@ void combine_row(const void* expression, const cursor* at, std::int64_t begin, s
 template <ir::op C>
 struct combiner_tag {};
 
-/// What a reduction of T is compiled for: with a compiled engine the loops of these types are the engine's.
+/// Types whose reductions depend only on the row function of their expression; with a compiled engine their loops are the engine's.
+template <class T>
+inline constexpr bool is_reduced_by_rows =
+    std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, std::int64_t> || std::is_same_v<T, bool>;
 #if defined(SINTER_COMPILED)
 template <class T>
-inline constexpr bool is_reduced_by_engine =
-    std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, std::int64_t> || std::is_same_v<T, bool>;
-template <class T>
-using reduction_set = std::conditional_t<is_reduced_by_engine<T>, void, simd::instruction_set>;
+using reduction_set = std::conditional_t<is_reduced_by_rows<T>, void, simd::instruction_set>;
 #else
 template <class T>
 using reduction_set = simd::instruction_set;
 #endif
+
+/// An expression whose elements come from its row function.
+struct filled_rows {
+  const void* expression;
+  row_function fill;
+};
+/// Calls f(cursor, n) for blocks of elements [begin, end) of a row, which lie side by side.
+template <class T, class F>
+void each_filled(const void* rows, const cursor* at, std::int64_t begin, std::int64_t end, const F& f) {
+  const auto& from = *static_cast<const filled_rows*>(rows);
+  alignas(64) T values[reduce_block];
+  for (std::int64_t i = begin, n; i < end; i += n) {
+    n = std::min(reduce_block, end - i);
+    from.fill(from.expression, at, i, i + n, values);
+    f(cursor{reinterpret_cast<const char*>(values), 0, std::int64_t(sizeof(T))}, n);
+  }
+}
+
+/// reduce_row of filled rows.
+template <ir::op C, class T, class Set>
+total_type<C, T> reduce_filled(const void* rows, const cursor* at, std::int64_t begin, std::int64_t end) {
+  static const tensor<T, dims{dyn}> e;
+  using Total = total_type<C, T>;
+  Total total = identity_of<C, Total>();
+  each_filled<T>(rows, at, begin, end, [&](const cursor& from, std::int64_t n) {
+    total = combine<C, Total>(total, reduce_row<C, tensor<T, dims{dyn}>>(&e, &from, 0, n));
+  });
+  return total;
+}
+/// combine_row of filled rows.
+template <ir::op C, class T, class Set>
+void combine_filled(const void* rows, const cursor* at, std::int64_t begin, std::int64_t end, T* totals) {
+  static const tensor<T, dims{dyn}> e;
+  each_filled<T>(rows, at, begin, end, [&](const cursor& from, std::int64_t n) {
+    combine_row<C, tensor<T, dims{dyn}>>(&e, &from, 0, n, totals);
+    totals += n;
+  });
+}
 
 /// One reduction with its expression's type erased: all of the same C and dtype share one loop.
 template <ir::op C, class Out, class Set = reduction_set<Out>>
@@ -171,6 +209,20 @@ void* reduced(expression_view e, const reduction<C, T, Set>& r, const void* sign
   return to;
 }
 
+/// `reduced` of an expression by its stage. The key of a GPU's program is that of the stage and of C.
+template <ir::op C, class T, class Set>
+void* reduced_stage(const row_stage& s, const void* expression, const void* signature, const int* axes, int count,
+                    const tensor_parts& out, location at) {
+  static const tensor<T, dims{dyn}> any;
+  const expression_view e{s.terms, s.count, expression};
+  const filled_rows rows{expression, s.fill};
+  const bool plain = s.terms->is == term::tensor;  // its elements are read where they are
+  const reduction<C, T, Set> r =
+      plain ? reduction<C, T, Set>{&any, &reduce_row<C, tensor<T, dims{dyn}>>, &combine_row<C, tensor<T, dims{dyn}>>}
+            : reduction<C, T, Set>{&rows, &reduce_filled<C, T, Set>, &combine_filled<C, T, Set>};
+  return reduced(e, r, signature, axes, count, out, at);
+}
+
 // clang-format off
 #define SINTER_REDUCED(X)                                                                                            \
   X(add, float) X(mul, float) X(maximum, float) X(minimum, float)                                                    \
@@ -179,12 +231,18 @@ void* reduced(expression_view e, const reduction<C, T, Set>& r, const void* sign
   X(bit_or, bool) X(bit_and, bool)
 // clang-format on
 #if defined(SINTER_COMPILED)
-#define SINTER_X(OP, T)                                                                                               \
-  extern template void* reduced(expression_view, const reduction<ir::op::OP, T, void>&, const void*, const int*, int, \
-                                const tensor_parts&, location);
+#define SINTER_X(OP, T)                                                                                            \
+  extern template void* reduced_stage<ir::op::OP, T, void>(const row_stage&, const void*, const void*, const int*, \
+                                                           int, const tensor_parts&, location);
 SINTER_REDUCED(SINTER_X)
 #undef SINTER_X
 #endif
+
+template <class E>
+inline constexpr row_stage reduced_stage_of = stage_of<E>;
+template <class T, dims Shape>
+inline constexpr row_stage reduced_stage_of<tensor<T, Shape>> = {terms_of<tensor<T, Shape>>.data(), 1, nullptr,
+                                                                 "contiguous", nullptr};
 
 /// Reduces `e` over `count` axes with C: add, mul, maximum, minimum, bit_or or bit_and. The axes are dropped; Result is
 /// the static shape that remains. user_error for the maximum or minimum of nothing.
@@ -192,9 +250,14 @@ template <ir::op C, dims Result, class E>
 auto eager_reduce(const E& e, const int* axes, int count, location at) {
   using T = typename E::value_type;
   tensor<T, Result> out;
-  const reduction<C, T> r{&e, &reduce_row<C, E>, &combine_row<C, E>};
-  access::point_to(out,
-                   reduced(terms(e), r, &stage_signature<E, combiner_tag<C>>, axes, count, access::parts(out), at));
+  const void* const signature = &stage_signature<E, combiner_tag<C>>;
+  if constexpr (is_reduced_by_rows<T>) {
+    access::point_to(out, reduced_stage<C, T, reduction_set<T>>(reduced_stage_of<E>, &e, signature, axes, count,
+                                                                access::parts(out), at));
+  } else {
+    const reduction<C, T> r{&e, &reduce_row<C, E>, &combine_row<C, E>};
+    access::point_to(out, reduced(terms(e), r, signature, axes, count, access::parts(out), at));
+  }
   return out;
 }
 

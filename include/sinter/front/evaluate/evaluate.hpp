@@ -59,39 +59,26 @@ tensor<T, Shape> materialize(const tensor<T, Shape>& view, location at) {
   return eager_evaluate(view, at);
 }
 
-/// A uniform tensor in the memory of a GPU.
-template <class T, dims Shape>
-tensor<T, Shape> filled_on_gpu(const char* op, T value, const index_array<Shape.rank>& extents, device where,
-                               location at) {
-  checked_numel(op, to_dims(extents), sizeof(T), at);
-  engine::operand number;
-  number.data = &value;
-  number.type = dtype_of<T>;
-  number.by_value = true;
-  const auto trace = [&] {
-    return push_number(*engine::current(), dtype_of<T>, &value, to_scalar(value), extents.data(), Shape.rank, at);
-  };
-  return from_output<T, Shape>(run_stage(op, &stage_signature<tensor<T, Shape>, literal<T>>, {&number, 1},
-                                         {as_numbers(extents.data()), extents.size()}, where, at, trace),
-                               extents);
-}
+/// A number without its type.
+struct number_bits {
+  dtype type;
+  const void* data;
+  ir::scalar literal;
+};
+/// Memory of a GPU with one number everywhere. (evaluate_rules.hpp)
+SINTER_API storage filled_on_gpu(const char* op, const number_bits& value, const dims& extents, device where,
+                                 location at);
+/// Makes `out` a uniform tensor, while tracing a constant node, and returns the address of its elements. (evaluate_rules.hpp)
+SINTER_API void* put_filled(const char* op, const number_bits& value, const dims& extents, const target& where,
+                            location at, bool fixed, const tensor_parts& out);
 
-/// A uniform tensor; while tracing, a constant node.
 template <class T, dims Shape>
 tensor<T, Shape> filled(const char* op, T value, const index_array<Shape.rank>& extents, target where, location at,
                         bool fixed) {
   check_static<Shape>(op, extents, at);
-  const device on = resolve(op, where, at);
-  if (const auto& t = engine::current()) {
-    checked_numel(op, to_dims(extents), sizeof(T), at);
-    return access::traced<T, Shape>(
-        t, push_constant(*t, dtype_of<T>, to_scalar(value), extents.data(), Shape.rank, at, fixed), extents);
-  }
-  if (on.is_cuda()) return filled_on_gpu<T, Shape>(op, value, extents, on, at);
-  auto out = empty<T, Shape>(op, extents, at);
-  const std::int64_t n = out.numel();
-  T* data = access::data(out);
-  parallel(n, n, [=](std::int64_t begin, std::int64_t end) { std::fill(data + begin, data + end, value); });
+  tensor<T, Shape> out;
+  const number_bits bits{dtype_of<T>, &value, to_scalar(value)};
+  access::point_to(out, put_filled(op, bits, to_dims(extents), where, at, fixed, access::parts(out)));
   return out;
 }
 
@@ -221,10 +208,16 @@ void tensor<T, Shape>::fill_on_gpu(T value, location at) const {
          "the tensor is a view with gaps on " + memory_.where().text() + "; fill a contiguous tensor, or use where()",
          at);
   const engine::tracing_scope eagerly(nullptr);
-  const auto from = detail::filled_on_gpu<T, Shape>("fill", value, extents_, memory_.where(), at);
-  engine::copy(memory_, data_, from.memory_, from.data_, static_cast<std::size_t>(numel()) * sizeof(T));
+  const detail::number_bits bits{dtype_of<T>, &value, detail::to_scalar(value)};
+  const storage from = detail::filled_on_gpu("fill", bits, detail::to_dims(extents_), memory_.where(), at);
+  engine::copy(memory_, data_, from, from.data(), static_cast<std::size_t>(numel()) * sizeof(T));
 }
 
 using detail::evaluate;
 
 }  // namespace sinter
+
+// Header-only builds include the definitions with the declarations.
+#if !defined(SINTER_COMPILED)
+#include "evaluate_rules.hpp"
+#endif

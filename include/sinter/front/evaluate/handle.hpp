@@ -87,6 +87,10 @@ tensor<typename X::value_type, S> fitted(const X& x, location at) {
   else return tensor<typename X::value_type, S>(x, at);
 }
 
+/// Makes `out` a new input of the graph with these extents, which must fit `shape`. (handle_rules.hpp)
+SINTER_API void put_input(const std::shared_ptr<engine::tracer>& tracer, dtype type, const dims& shape,
+                          const dim* extents, const tensor_parts& out, location where);
+
 /// The node of a handle in the current graph; concrete elements become a captured input.
 SINTER_API ir::node_id node_of(const handle& x, location at);
 

@@ -91,6 +91,18 @@ SINTER_API handle of_node(ir::node_id id) {
   return h;
 }
 
+SINTER_API void put_input(const std::shared_ptr<engine::tracer>& tracer, dtype type, const dims& shape,
+                          const dim* extents, const tensor_parts& out, location where) {
+  std::copy_n(extents, shape.rank, out.extents);
+  tracer->input_extents(static_cast<int>(tracer->graph.inputs.size()), out.extents, shape.rank);
+  dims own;
+  for (int i = 0; i < shape.rank; ++i) own.push(out.extents[i]);
+  if (!fits(shape, own)) fail_static_shape("trace", shape, own, where);
+  const ir::node_id node = tracer->graph.add_input(type, engine::to_ir(out.extents, shape.rank), where);
+  put_strides(out.extents, out.strides, shape.rank);
+  *out.traced = trace_handle(tracer, node);
+}
+
 SINTER_API handle push_op(ir::op code, std::initializer_list<handle> in, ir::attributes attr, location at) {
   std::vector<ir::node_id> ids;
   for (const auto& x : in) ids.push_back(node_of(x, at));

@@ -249,20 +249,16 @@ auto attention_mask(const Causal&, const Sliding&, const Masked& masked, const a
   return both(both(before, near(Sliding{}), at), chosen(), at);
 }
 
-/// exp(s - max) / sum along the last axis where the mask holds; 0 elsewhere, and in rows whose query sees no key.
+/// The softmax of scores where the mask holds; no_option: of all.
 template <class S, class Mask>
 auto masked_softmax(const S& s, const Mask& mask, location at) {
-  constexpr auto axes = op_shapes::normalize({-1}, S::rank);
-  using T = element_of<S>;
-  constexpr T lowest = -std::numeric_limits<T>::infinity();
-  const auto seen = [&] {
-    if constexpr (is_given<Mask>) return detail::evaluate(where(mask, s, lowest, at), at);
-    else return s;
-  }();
-  const auto top = detail::evaluate(stop_gradient(max_over<axes, true>(seen, at, "attention"), at), at);
-  const auto e = detail::evaluate(exp(sub(seen, where(eq(top, lowest, at), T(0), top, at), at), at), at);
-  const auto total = sum_over<axes, true>(e, at);
-  return mul(e, detail::evaluate(div(1, where(eq(total, T(0), at), T(1), total, at), at), at), at);
+  const handle scores = untyped(s, at);
+  if constexpr (is_given<Mask>) {
+    const handle seen = untyped(mask, at);
+    return typed<element_of<S>, S::static_shape>(softmax_of_seen(scores, &seen, at), at);
+  } else {
+    return typed<element_of<S>, S::static_shape>(softmax_of_seen(scores, nullptr, at), at);
+  }
 }
 
 /// user_error for an operand that does not broadcast to the scores.

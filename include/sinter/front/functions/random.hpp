@@ -225,6 +225,20 @@ tensor<T, Shape> draw_randint(const key& k, T low, T high, const index_array<Sha
   return evaluate_on(add(cast<T>(fmod(words, width, at), at), low, at), s.on, at.in("randint"));
 }
 
+// Draws of these types and ranks are the compiled engine's.
+#define SINTER_DRAWN(X) X(1) X(2) X(3) X(4)
+#if defined(SINTER_COMPILED)
+#define SINTER_X(R)                                                                                                \
+  extern template tensor<float, dims(R)> draw_uniform(const key&, const index_array<R>&, const target&, location); \
+  extern template tensor<float, dims(R)> draw_normal(const key&, const index_array<R>&, const target&, location);  \
+  extern template tensor<bool, dims(R)> draw_bernoulli(const key&, double, const index_array<R>&, const target&,   \
+                                                       location);                                                  \
+  extern template tensor<std::int64_t, dims(R)> draw_randint(const key&, std::int64_t, std::int64_t,               \
+                                                             const index_array<R>&, const target&, location);
+SINTER_DRAWN(SINTER_X)
+#undef SINTER_X
+#endif
+
 }  // namespace detail
 
 /// Two keys whose numbers are independent of each other's and of `k`'s.

@@ -110,20 +110,13 @@ auto drop_kept(const X& x, location at) {
         views::reshape(untyped(x, at), op_shapes::reduce(to_dims(x.shape()), Axes, false).shape, at), at);
 }
 
-/// The sum of squares over axes in f64, which holds the squares of all f32.
+/// The sum of squares of y over ascending axes in f64, which holds the squares of all f32. (nn_rules.hpp)
+SINTER_API handle total_squares(const handle& y, const axis_list& axes, bool keep, location at);
+
 template <axis_list Axes, bool Keep, class Y>
 auto squares_over(const Y& y, location at) {
-  if constexpr (Axes.count > 0)
-    if (const auto h = untyped(detail::evaluate(y, at), at); tracing() || on_gpu("norm", {&h}, at)) {
-      constexpr dims dropped = op_shapes::reduce(Y::static_shape, Axes, false).shape;
-      const auto s = typed<double, dropped>(sum_squares(h, {Axes.at, static_cast<std::size_t>(Axes.count)}, at), at);
-      if constexpr (!Keep) return s;
-      else
-        return typed<double, op_shapes::reduce(Y::static_shape, Axes, true).shape>(
-            views::reshape(untyped(s, at), op_shapes::reduce(h.extents, Axes, true).shape, at), at);
-    }
-  const auto x = cast<double>(y, at);
-  return sum_over<Axes, Keep>(mul(x, x, at), at);
+  constexpr dims shape = op_shapes::reduce(Y::static_shape, Axes, Keep).shape;
+  return typed<double, shape>(total_squares(untyped(y, at), Axes, Keep, at), at);
 }
 
 /// Deviations from an approximate mean, and the mean of these deviations: it corrects squares and differences for the rounding

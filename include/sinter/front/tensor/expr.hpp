@@ -106,7 +106,8 @@ struct signature {
 /// `Op` applied to operands held by value: tensors, expressions and literals. T is the result's dtype, Shape its static shape.
 /// Converting the expression to a tensor, or using it in a structural op, evaluates it.
 template <ir::op Op, class T, dims Shape, class... Operands>
-class expr : public detail::operators<expr<Op, T, Shape, Operands...>> {
+class expr : public detail::operators<expr<Op, T, Shape, Operands...>,
+                                      int(Op) + 3 * Shape.rank + 5 * (detail::depth_of<Operands> + ...)> {
  public:
   using value_type = T;
   using tensor_like_tag = void;

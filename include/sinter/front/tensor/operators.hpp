@@ -81,44 +81,76 @@ inline constexpr bool is_scalar_operand = scalar_like<A>;
 template <class A>
 inline constexpr bool is_operand = operand_like<A>;
 
-/// The base of all types with operators. The friends' first parameter is not deduced, so it converts to `here`.
-template <class E>
-struct operators {
-#define SINTER_X(SYMBOL, MAKE)                                                                    \
+#define SINTER_BINARY(SYMBOL, MAKE)                                                               \
   template <class B>                                                                              \
   requires is_operand<B>                                                                          \
   friend constexpr auto operator SYMBOL(here<E> a, const B& b) { return MAKE(a.at, a.value, b); } \
   template <class A>                                                                              \
   requires is_scalar_operand<A>                                                                   \
   friend constexpr auto operator SYMBOL(A a, here<E> b) { return MAKE(b.at, a, b.value); }
-  SINTER_X(+, make<ir::op::add>)
-  SINTER_X(-, make<ir::op::sub>)
-  SINTER_X(*, make<ir::op::mul>)
-  SINTER_X(/, make<ir::op::div>)
-  SINTER_X(%, make<ir::op::fmod>)
-  SINTER_X(<, make<ir::op::lt>)
-  SINTER_X(<=, make<ir::op::le>)
-  SINTER_X(>, make<ir::op::gt>)
-  SINTER_X(>=, make<ir::op::ge>)
-  SINTER_X(==, make<ir::op::eq>)
-  SINTER_X(!=, make<ir::op::ne>)
-  SINTER_X(&, make<ir::op::bit_and>)
-  SINTER_X(|, make<ir::op::bit_or>)
-  SINTER_X(^, make<ir::op::bit_xor>)
-  SINTER_X(<<, make<ir::op::shl>)
-  SINTER_X(>>, make<ir::op::shr>)
-  SINTER_X(&&, make_logical<ir::op::bit_and>)
-  SINTER_X(||, make_logical<ir::op::bit_or>)
-#undef SINTER_X
-  friend constexpr auto operator-(here<E> a) { return make<ir::op::neg>(a.at, a.value); }
-  friend constexpr auto operator~(here<E> a) { return make<ir::op::bit_not>(a.at, a.value); }
-  friend constexpr auto operator!(here<E> a) { return make_logical<ir::op::bit_not>(a.at, a.value); }
-  // The constraint excludes types that merely convert to bool, for which C++'s own `!` holds.
-  friend constexpr auto operator!(const E& a) requires std::is_constructible_v<bool, const E&> {
-    return make_logical<ir::op::bit_not>(location{}, a);
+// The constraint of the second `!` excludes types that merely convert to bool, for which C++'s own `!` holds.
+#define SINTER_OPERATORS(SPACE)                                                                         \
+  namespace SPACE {                                                                                     \
+  template <class E>                                                                                    \
+  struct operators {                                                                                    \
+    SINTER_BINARY(+, make<ir::op::add>)                                                                 \
+    SINTER_BINARY(-, make<ir::op::sub>)                                                                 \
+    SINTER_BINARY(*, make<ir::op::mul>)                                                                 \
+    SINTER_BINARY(/, make<ir::op::div>)                                                                 \
+    SINTER_BINARY(%, make<ir::op::fmod>)                                                                \
+    SINTER_BINARY(<, make<ir::op::lt>)                                                                  \
+    SINTER_BINARY(<=, make<ir::op::le>)                                                                 \
+    SINTER_BINARY(>, make<ir::op::gt>)                                                                  \
+    SINTER_BINARY(>=, make<ir::op::ge>)                                                                 \
+    SINTER_BINARY(==, make<ir::op::eq>)                                                                 \
+    SINTER_BINARY(!=, make<ir::op::ne>)                                                                 \
+    SINTER_BINARY(&, make<ir::op::bit_and>)                                                             \
+    SINTER_BINARY(|, make<ir::op::bit_or>)                                                              \
+    SINTER_BINARY(^, make<ir::op::bit_xor>)                                                             \
+    SINTER_BINARY(<<, make<ir::op::shl>)                                                                \
+    SINTER_BINARY(>>, make<ir::op::shr>)                                                                \
+    SINTER_BINARY(&&, make_logical<ir::op::bit_and>)                                                    \
+    SINTER_BINARY(||, make_logical<ir::op::bit_or>)                                                     \
+    friend constexpr auto operator-(here<E> a) { return make<ir::op::neg>(a.at, a.value); }             \
+    friend constexpr auto operator~(here<E> a) { return make<ir::op::bit_not>(a.at, a.value); }         \
+    friend constexpr auto operator!(here<E> a) { return make_logical<ir::op::bit_not>(a.at, a.value); } \
+    friend constexpr auto operator!(const E& a) requires std::is_constructible_v<bool, const E&> {      \
+      return make_logical<ir::op::bit_not>(location{}, a);                                              \
+    }                                                                                                   \
+    friend constexpr const E& operator+(const E& a) { return a; }                                       \
+  };                                                                                                    \
   }
-  friend constexpr const E& operator+(const E& a) { return a; }
-};
+// A compiler compares a new friend with all friends of its name in the namespace, so types are spread over several.
+SINTER_OPERATORS(part_0)
+SINTER_OPERATORS(part_1)
+SINTER_OPERATORS(part_2)
+SINTER_OPERATORS(part_3)
+SINTER_OPERATORS(part_4)
+SINTER_OPERATORS(part_5)
+SINTER_OPERATORS(part_6)
+SINTER_OPERATORS(part_7)
+#undef SINTER_OPERATORS
+#undef SINTER_BINARY
+
+template <class E, int Part>
+struct operators_in;
+#define SINTER_X(PART) \
+  template <class E>   \
+  struct operators_in<E, PART> : part_##PART::operators<E> {};
+SINTER_X(0)
+SINTER_X(1)
+SINTER_X(2)
+SINTER_X(3)
+SINTER_X(4)
+SINTER_X(5)
+SINTER_X(6)
+SINTER_X(7)
+#undef SINTER_X
+
+/// The base of all types with operators; `Part` is any number that types differ in. The friends' first parameter is not deduced, so it
+/// converts to `here`.
+template <class E, int Part = 0>
+using operators = operators_in<E, Part & 7>;
 
 /// Compound assignment rebinds the handle: `a += b` is `a = a + b`. Other handles of a's storage keep their values.
 template <class E>
