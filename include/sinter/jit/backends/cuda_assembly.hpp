@@ -86,7 +86,7 @@ inline plan::size_fit fit_for(std::span<const plan::kernel> kernels, std::span<c
 struct cuda_group {
   std::size_t first = 0, count = 0;
   std::optional<plan::library_call> call;  ///< for the sizes of the traced call
-  series<plan::row_gaps> cleared;       ///< gaps of padded arrays that are set to 0 before it runs
+  series<plan::row_gaps> cleared;          ///< gaps of padded arrays that are set to 0 before it runs
   emit::cuda_source source;
   int text = -1;             ///< the index of its first text among all compiled texts
   plan::size_fit fit;        ///< of the source; with symbols, sizes may later need another one
