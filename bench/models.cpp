@@ -1,6 +1,6 @@
 // Models as users write them (bench/models): what their first calls take, stage by stage, and what the calls after it do.
 //
-//   models [--rows NAME,...] [--small] [--layers N] [--batch N] [--length N] [--device cpu|cuda] [--json] [--check]
+//   models [--rows NAME,...] [--small] [--layers N] [--batch N] [--length N] [--device cpu|cuda] [--recorded] [--json] [--check]
 //
 // Each row runs in two processes: with an empty folder of kernels (cold), and with what that one left (warm). --check compiles
 // small ones, compares them with the reference backend and wants losses that fall. --kernels NAME prints a row's report.
@@ -243,6 +243,7 @@ command_line parse(int argc, char** argv) {
     };
     if (name == "--rows") c.rows = listed(next());
     else if (name == "--small") c.of.small = true;
+    else if (name == "--recorded") c.of.recorded = true;
     else if (name == "--json") c.json = true;
     else if (name == "--check") c.check = true;
     else if (name == "--device") c.device = next();

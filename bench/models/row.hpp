@@ -18,6 +18,7 @@ using namespace sinter;
 /// What is asked of a row; 0 leaves a number to the row.
 struct settings {
   bool small = false;  ///< a configuration that runs in seconds
+  bool recorded = false;  ///< calls on a GPU replay a recorded graph
   std::string backend = "auto";
   int layers = 0, batch = 0, length = 0;
 
@@ -27,6 +28,7 @@ struct settings {
   options how(const char* name) const {
     options o;
     o.backend = backend;
+    if (recorded) o.mode = mode::reduce_overhead;
     o.name = name;
     return o;
   }
