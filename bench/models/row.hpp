@@ -17,7 +17,7 @@ using namespace sinter;
 
 /// What is asked of a row; 0 leaves a number to the row.
 struct settings {
-  bool small = false;  ///< a configuration that runs in seconds
+  bool small = false;     ///< a configuration that runs in seconds
   bool recorded = false;  ///< calls on a GPU replay a recorded graph
   std::string backend = "auto";
   int layers = 0, batch = 0, length = 0;
