@@ -50,7 +50,7 @@ struct planned {
                 device) {
               code.where = device::cuda(0);
               code.graph = engine::rewrite::run_all(traced->graph);
-              plan = jit::plan_for(code, code.graph, all, {engine::plan::gpu_target(), {}});
+              plan = jit::plan_for(code, code.graph, all, engine::plan::gpu_target());
               code.results = plan.results;
               const auto where =
                   jit::bind_operands(plan.results, plan.graph, plan.kernels, plan.strides, plan.when, {});
