@@ -67,6 +67,14 @@ void multiply(const descriptor& d, const void* a, const layout& la, const void* 
       }
 }
 
+/// Bytes from the first element to behind the last one.
+std::int64_t bytes_of(const layout& l) {
+  const std::int64_t size = l.type == 0 ? 4 : l.type == 1 ? 8 : 2;
+  return ((l.batch - 1) * l.stride + (static_cast<std::int64_t>(l.columns) - 1) * l.ld +
+          static_cast<std::int64_t>(l.rows)) *
+         size;
+}
+
 bool told_to(const char* what) {
   const char* const value = std::getenv("SINTER_EMULATOR_BLAS");
   return value != nullptr && std::string(value) == what;
@@ -134,6 +142,9 @@ SINTER_EXPORT int cublasLtMatmul(void*, descriptor* d, const void*, const void* 
   if (told_to("fail")) return 13;
   if (bytes > 0 && workspace == nullptr) return 7;
   if ((d->epilogue & 4) && d->bias == nullptr) return 7;
+  // An algorithm may store before it reads the bias.
+  const auto *const bias = static_cast<const char*>(d->bias), *const first = static_cast<const char*>(out);
+  if ((d->epilogue & 4) && bias >= first && bias < first + bytes_of(*lo)) return 7;
   const auto work = [=, d = *d, la = *la, lb = *lb, lo = *lo] {
     std::memset(workspace, 0xCD, bytes);
     multiply(d, a, la, b, lb, out, lo);

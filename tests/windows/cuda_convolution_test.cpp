@@ -248,6 +248,21 @@ TEST_CASE("one and three spatial axes") {
         evaluate(normal<float>(make_key(92), 2, 3, 4, 5, 6)), evaluate(normal<float>(make_key(93), 4, 3, 3, 3, 3)));
 }
 
+TEST_CASE("four small convolutions of one image") {
+  if (!has_gpu()) return;
+  const device gpu = device::cuda(0);
+  const auto branches = [](const auto& x, const auto& a, const auto& b, const auto& c, const auto& d) {
+    const auto of = [&](const auto& w) { return evaluate(conv<"nhwc,ohwi->nhwc">(x, w, {.padding = 1})); };
+    return std::tuple{of(a), of(b), of(c), of(d)};
+  };
+  const auto x = drawn<float>(95, 1, 8, 8, 8);
+  const auto w = [](std::uint64_t seed) { return drawn<float>(seed, 8, 3, 3, 8); };
+  const auto want = branches(x, w(1), w(2), w(3), w(4));
+  const auto got = compile(branches)(x.to(gpu), w(1).to(gpu), w(2).to(gpu), w(3).to(gpu), w(4).to(gpu));
+  check_close(std::get<0>(got), std::get<0>(want), slack<float>);
+  check_close(std::get<3>(got), std::get<3>(want), slack<float>);
+}
+
 TEST_CASE("nothing is computed of empty extents") {
   if (!has_gpu()) return;
   const device gpu = device::cuda(0);

@@ -142,10 +142,19 @@ constexpr bool takes_classes() {
   constexpr bool whole = index == dtype::i32 || index == dtype::i64, rank = X::rank == Labels::rank + 1;
   static_assert(whole, "sinter: [nn] labels are neither i32 nor i64; cast them with cast<std::int64_t>(labels)");
   static_assert(rank, "sinter: [nn] labels have one axis less than what they name classes of");
+  constexpr bool rows = !rank || fits(op_shapes::part(X::static_shape, 0, X::rank - 1), Labels::static_shape);
+  static_assert(rows, "sinter: [nn] the static shapes of scores and labels differ before the axis of classes");
+  bool each = true;
+  if constexpr (!std::is_same_v<Weights, unweighted>) {
+    constexpr bool one =
+        Weights::rank != 1 || fits(op_shapes::part(X::static_shape, X::rank - 1, X::rank), Weights::static_shape);
+    static_assert(one, "sinter: [nn] the static shape of weights is not the number of classes");
+    each = one;
+  }
   bool floats = false;
   if constexpr (std::is_same_v<Weights, unweighted>) floats = takes<X>();
   else floats = takes<X, Weights>();
-  return whole && rank && check_weights<Weights>() && floats;
+  return whole && rank && rows && each && check_weights<Weights>() && floats;
 }
 
 /// positive·softplus(-x) + (1 - t)·softplus(x) of logits x; 0 where an infinite logit agrees with its target t.

@@ -27,9 +27,9 @@ std::size_t count_floats(const P& p) {
   return n;
 }
 
-/// An f32 x as one of the two neighbours in bf16 (Gupta et al., 2015). The nearer x is to one of them, the likelier that one is. So
-/// the expectation is x, unless x is beyond the largest bf16. `random` has uniform
-/// numbers below 2^16, as u32. What bf16 represents, infinities and NaN stay.
+/// An f32 x as one of the two neighbours in bf16 (Gupta et al., 2015). The nearer neighbour is likelier, so the expectation is x,
+/// unless x is beyond the largest bf16. `random` has uniform numbers below 2^16, as u32. Infinities and NaN stay, as do numbers that
+/// bf16 represents.
 template <class X, class Random>
 auto randomly_rounded(const X& x, const Random& random, location at) {
   const auto bits = sinter::detail::evaluate(bit_cast<std::uint32_t>(x, at), at);

@@ -176,8 +176,22 @@ class replacements {
     const use& u = *known_use(b.id);
     const std::size_t n = u.kernels.size();
     const bool last = u.kernels.back() == k && (n == 1 || time(u.kernels[n - 2]) < time(k));
-    return !b.written && last && !u.in_product &&
+    return !b.written && last && !u.in_product && !is_bias(kernels_[k], to) &&
            std::all_of(u.loads.begin(), u.loads.end(), [&](const auto* at) { return at->at == to.at.at; });
+  }
+
+  /// Whether what a product loads where it stores could be its bias, a number for each row or column. A library may store a result
+  /// before it reads the bias.
+  static bool is_bias(const kernel& k, const store& to) {
+    if (!k.is_product()) return false;
+    const std::size_t batch = static_cast<std::size_t>(k.products[0].batch),
+                      columns = batch + static_cast<std::size_t>(k.products[0].m);
+    const auto varies = [&](std::size_t from, std::size_t end) {
+      for (std::size_t a = from; a < end; ++a)
+        if (!k.axes[a].extent.is(1) && !to.at.at.stride[a].is(0)) return true;
+      return false;
+    };
+    return !varies(batch, columns) || !varies(columns, k.axes.size());
   }
 
   /// The only store to a buffer, if it stores an element at each position of the axes, and no pass reads after it; or null. Not

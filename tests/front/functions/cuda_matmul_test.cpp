@@ -264,6 +264,15 @@ TEST_CASE("infinities and NaN in a small product stay in their rows") {
     }
 }
 
+TEST_CASE("a product of one row does not write over what it adds") {
+  const auto block = [](auto h, auto w, auto v) {
+    const auto g = evaluate(2.f * h + matmul(h, w));
+    return evaluate(g + matmul(g, v));
+  };
+  const auto h = whole(1, 1, 300), w = whole(2, 300, 300), v = whole(3, 300, 300);
+  CHECK(compile(block)(h.to(gpu), w.to(gpu), v.to(gpu)).to(device::cpu()).to_vector() == block(h, w, v).to_vector());
+}
+
 TEST_CASE("open extents of a small product") {
   const auto layer = [](auto x, auto w, auto b) { return abs(matmul(x, w) + b).eval(); };
   const auto w = whole(1, 36, 20);

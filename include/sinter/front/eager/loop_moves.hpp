@@ -120,7 +120,8 @@ SINTER_API engine::output run_stage_as(const char* name, const void* signature, 
                                        std::span<const std::int64_t> facts, device where, location at,
                                        engine::pushing trace) {
   for (int i = 0; i < list.count; ++i)
-    if (where.is_cuda() && list.at[i].is_tensor() && !list.at[i].where().is_cuda()) list.at[i].by_value = true;
+    if (where.is_cuda() && list.at[i].is_tensor() && list.at[i].rank == 0 && !list.at[i].where().is_cuda())
+      list.at[i].by_value = true;
   return engine::run_stage({name, signature, {list.at, static_cast<std::size_t>(list.count)}, facts, where, at}, trace);
 }
 

@@ -18,8 +18,7 @@
 namespace sinter::detail {
 
 /// Like expr: it owns its operands, operands broadcast, and `value` is its stage point. An int or a formula_number is a fixed
-/// number. A double is a literal that a trace may vary. All numbers have
-/// the dtype of the operand beside them.
+/// number. A double is a literal that a trace may vary. All numbers have the dtype of the operand beside them.
 class formula {
  public:
   formula(const handle& x) : slots_(2) {
@@ -29,8 +28,8 @@ class formula {
   }
   formula(int value) : formula(std::int64_t{value}) {}
   formula(std::int64_t value) : formula(static_cast<double>(value), value, term::fixed) {}
-  formula(formula_number value) : formula(value.value, static_cast<std::int64_t>(value.value), term::fixed) {}
-  formula(double value) : formula(value, static_cast<std::int64_t>(value), term::literal) {}
+  formula(formula_number value) : formula(value.value, whole_of(value.value), term::fixed) {}
+  formula(double value) : formula(value, whole_of(value), term::literal) {}
 
   /// The positions along an axis of these extents.
   static formula index(dtype type, const dims& extents, int axis) {
@@ -95,6 +94,9 @@ class formula {
   }
 
  private:
+  /// 0 for a number beyond 64 bits, which has no whole part to keep.
+  static std::int64_t whole_of(double x) { return x > -0x1p63 && x < 0x1p63 ? static_cast<std::int64_t>(x) : 0; }
+
   /// A part of the expression: first its head, then a tensor or a number each.
   struct slot {
     formula_head head;

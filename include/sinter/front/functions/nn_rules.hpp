@@ -176,7 +176,8 @@ inline handle mapped_rows(const row_call& c, engine::row_map f, const lazy_opera
 SINTER_API handle normalised_rows(const row_call& c, engine::row_map f, const lazy_operand& x,
                                   std::span<const handle> scales) {
   std::vector<handle> by;
-  if (!tracing()) {
+  const auto on_host = [](const handle& s) { return !s.memory.where().is_cuda(); };
+  if (!tracing() && std::all_of(scales.begin(), scales.end(), on_host)) {
     for (const handle& s : scales) by.push_back(widened(s).value(c.at));
     if (const handle y = mapped_rows(c, f, x, by); y.memory) return narrowed(c.type, y, c.at);
   }
@@ -337,6 +338,7 @@ SINTER_API handle losses_of_classes(const class_loss& c, const lazy_operand& x, 
   const handle own = handle_of(x, at);
   std::vector<const handle*> operands{&own, &labels};
   if (weights) operands.push_back(weights);
+  on_gpu(c.op, operands, at);  // all on one device
   const std::int64_t facts[] = {c.logits, static_cast<std::int64_t>(c.type), static_cast<std::int64_t>(c.how),
                                 fact(c.smoothing), c.ignore};
   return launch(

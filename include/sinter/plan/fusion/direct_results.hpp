@@ -109,7 +109,7 @@ inline series<std::size_t> with_direct_results(const ir::graph& g, series<kernel
         source.type != to.type || users[static_cast<std::size_t>(to.id)].front() != k)
       continue;
     kernel product = kernels[of_source[0]];
-    if (!product.is_product() || product.stores.size() != 1 || product.symbols > 0) continue;
+    if (!product.is_product() || product.stores.size() != 1) continue;
     const auto place = stored_by_copy(product, copy);
     if (!place) continue;
     auto& s = product.stores[0];

@@ -75,10 +75,17 @@ inline series<std::size_t> levels_of(const series<kernel>& kernels) {
 /// most_waiting_elements together.
 inline void wait_for_company(const series<kernel>& kernels, const series<company>& with, series<std::size_t>& level) {
   const auto users = users_of(kernels);
+  // The base of a copy for a scatter is read before the copy, which may then be left out.
+  sorted_set<int> bases;
+  for (const kernel& k : kernels)
+    if (k.replaces)
+      for (const auto& b : k.buffers)
+        if (!b.written) bases.insert(b.id);
   const auto waits = [&](std::size_t k) {
     return with[k] == company::any &&
-           std::none_of(kernels[k].buffers.begin(), kernels[k].buffers.end(),
-                        [&](const auto& b) { return b.written && users[static_cast<std::size_t>(b.id)].size() > 1; });
+           std::none_of(kernels[k].buffers.begin(), kernels[k].buffers.end(), [&](const auto& b) {
+             return b.written ? users[static_cast<std::size_t>(b.id)].size() > 1 : bases.contains(b.id);
+           });
   };
   series<std::size_t> results;
   for (std::size_t k = 0; k < kernels.size(); ++k)

@@ -41,7 +41,7 @@ SINTER_API bool shares_by_shape(const kernel& k) {
   const std::int64_t n = traced_elements(k);
   if (n > most_elements_by_shape) return false;
   if (k.is_product())
-    return k.symbols == 0 && k.products[0].terms <= most_terms_by_shape &&
+    return k.symbols == 0 && k.products[0].within.empty() && k.products[0].terms <= most_terms_by_shape &&
            n * k.products[0].terms <= most_products_by_shape;
   if (k.is_sort()) return k.extent(role::row).number().value_or(most_sorted_by_shape + 1) <= most_sorted_by_shape;
   return k.stands_alone() || std::any_of(k.body.begin(), k.body.end(), is_reduction);
@@ -74,7 +74,10 @@ void for_each_number(Kernel& k, F&& f) {
       for (auto& r : i.ranges) map(r.at), f(r.extent, number_of::stride);
   }
   for (auto& s : k.stores) map(s.at.at);
-  for (auto& p : k.products) map(p.a.at), map(p.b.at);
+  for (auto& p : k.products) {
+    map(p.a.at), map(p.b.at);
+    for (auto& r : p.within) map(r.at), f(r.extent, number_of::stride);
+  }
 }
 
 /// True for a number that is part of the code, and not an entry of a table: an extent 0; for other kinds 0, 1 and negative
@@ -210,7 +213,7 @@ SINTER_API std::string shape_form_of(const kernel& k, std::int64_t widest) {
   for (const auto& b : k.buffers)
     add(b.type), add(b.written), add(b.by_value), add(std::min<std::int64_t>(b.alignment, 64));
   for (const auto& p : k.products) {
-    add(p.a.buffer), add(p.b.buffer), add(p.terms), add(p.batch), add(p.m), add(p.type);
+    add(p.a.buffer), add(p.b.buffer), add(p.terms), add(p.batch), add(p.m), add(p.type), add(p.within.size());
     for (const dim& d : p.k) add_dim(d);
   }
   add(k.symbols), add(k.fit.small), add(k.fit.narrow), add(k.fit.whole), add(k.fit.longest);

@@ -28,11 +28,26 @@ inline std::optional<library_call> product_call(const kernel& k, const target& t
   return std::nullopt;
 }
 
+/// The alignment of addresses for which the library is asked, in bytes.
+inline constexpr std::int64_t convolution_alignment = 16;
+
+/// Whether the first elements of all arrays of a call have addresses of that alignment.
+inline bool is_aligned(const kernel& k, const convolution_call& call) {
+  const auto at = [&](int buffer, std::int64_t offset) {
+    if (buffer < 0) return true;
+    const buffer_use& b = k.buffers[static_cast<std::size_t>(buffer)];
+    const std::int64_t bytes = offset * static_cast<std::int64_t>(size_of(b.type));
+    return b.alignment % convolution_alignment == 0 && bytes % convolution_alignment == 0;
+  };
+  return at(call.image, call.image_offset) && at(call.weights, call.weights_offset) &&
+         at(call.result, call.result_offset) && at(call.bias, call.bias_offset);
+}
+
 /// As as_convolution() has it, if the target's library computes it.
 inline std::optional<convolution_call> computed_convolution(const kernel& k, const target& t, bool reordered) {
   if (t.convolves == nullptr) return std::nullopt;
   auto call = as_convolution(k, reordered);
-  if (!call) return std::nullopt;
+  if (!call || !is_aligned(k, *call)) return std::nullopt;
   call->what.tf32 = t.tf32 && call->what.type == dtype::f32;
   call->what.deterministic = t.deterministic;
   return t.convolves(call->what, t.device) ? call : std::nullopt;

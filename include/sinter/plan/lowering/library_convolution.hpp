@@ -320,7 +320,8 @@ class conv_writer {
     if (!channels(forward)) return std::nullopt;
     for (std::size_t d = 0; d < spatial.size(); ++d) place(d, spatial[d], forward);
     if (forward && !reordered_ && !unflip(spatial)) return std::nullopt;
-    if (!pack(c, reordered_) || call_.image_offset < 0) return std::nullopt;
+    if (!pack(c, reordered_)) return std::nullopt;
+    if (call_.image_offset < 0 || call_.weights_offset < 0 || call_.result_offset < 0) return std::nullopt;
     return call_;
   }
 

@@ -43,7 +43,7 @@ struct dnn_device {
   series<std::unique_ptr<convolution_plan>> plans;
   std::mutex tuning;
   series<std::unique_ptr<convolution_plan>> tuned;
-  std::mutex running;  ///< held while the handle has the caller's stream
+  std::mutex running;  ///< held while the handle is in use
 };
 
 SINTER_API dnn_device& dnn_of(int device) {
@@ -235,6 +235,7 @@ inline void append_offers(const convolution_plan& p, void* graph, int mode, std:
 
 /// Up to `most` ways to compute the convolution, cuDNN's preferred one first; `problem` has the reason if there are none.
 SINTER_API series<convolution_offer> offers_of(convolution_plan& p, std::size_t most) {
+  const std::lock_guard lock(dnn_of(p.where->index).running);
   p.descriptors = std::make_unique<dnn_descriptors>();
   series<convolution_offer> out;
   if (dnn_type(p.what.type) < 0 || dnn_type(p.what.written) < 0) {

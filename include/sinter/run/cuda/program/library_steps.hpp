@@ -14,7 +14,7 @@ namespace sinter::engine::run::cuda::detail {
 struct library_row {
   action what;
   bool (*is_empty)(const step& s);  ///< the step does nothing
-  /// The greatest scratch memory for operands of any alignment.
+  /// The greatest scratch memory for operands of any alignment that its calls have.
   std::size_t (*workspace)(const step& s, bool tuned, int device);
   /// Requests the step from the queue; with `tuned`, by the algorithm of recorded calls. If `workspace` is null, the step has its
   /// own scratch memory.
@@ -28,11 +28,11 @@ inline convolution_plan& plan_of(const convolution& what, int alignment, bool tu
   return tuned && alignment == 16 ? tuned_convolution(what, device, label) : plan_convolution(what, alignment, device);
 }
 
-/// The greatest need of the plans for any alignment.
+/// The greatest need of the plans for alignments from `least` on.
 template <class What>
-std::size_t workspace_of(const What& what, bool tuned, int device, const char* label) {
+std::size_t workspace_of(const What& what, int least, bool tuned, int device, const char* label) {
   std::size_t most = 0;
-  for (int alignment = 1; alignment <= 16; alignment *= 2)
+  for (int alignment = least; alignment <= 16; alignment *= 2)
     most = std::max(most, plan_of(what, alignment, tuned, device, label).choice.workspace);
   return most;
 }
@@ -60,10 +60,10 @@ inline void request_convolution(const step& s, const operand_table& table, void*
 
 inline constexpr std::array<library_row, 2> library_rows{
     {{action::product, [](const step& s) { return is_empty(s.product); },
-      [](const step& s, bool tuned, int device) { return workspace_of(s.product, tuned, device, s.label); },
+      [](const step& s, bool tuned, int device) { return workspace_of(s.product, 1, tuned, device, s.label); },
       request_product},
      {action::convolution, [](const step& s) { return is_empty(s.windows); },
-      [](const step& s, bool tuned, int device) { return workspace_of(s.windows, tuned, device, s.label); },
+      [](const step& s, bool tuned, int device) { return workspace_of(s.windows, 16, tuned, device, s.label); },
       request_convolution}}};
 
 /// The row of a step that calls a library.

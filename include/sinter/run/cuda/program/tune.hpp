@@ -93,15 +93,22 @@ float measured(int device, Request&& request) {
   return best;
 }
 
-/// Makes the fastest of the library's offers the plan's choice. It is the library's first one unless another is clearly faster.
+/// Makes the fastest of the library's offers the plan's choice. It is the library's first one unless another is clearly faster. An
+/// offer that fails is not chosen.
 template <class Plan, class Offers, class Request>
 void choose_fastest(Plan& p, const Offers& offers, int device, Request&& request) {
-  p.choice = offers[0];
-  float best = 0.95f * measured(device, request);
+  const auto took_by = [&](std::size_t i) {
+    p.choice = offers[i];
+    try {
+      return measured(device, request);
+    } catch (const system_error&) {
+      return std::numeric_limits<float>::infinity();
+    }
+  };
+  float best = 0.95f * took_by(0);
   std::size_t chosen = 0;
   for (std::size_t i = 1; i < offers.size(); ++i) {
-    p.choice = offers[i];
-    const float took = measured(device, request);
+    const float took = took_by(i);
     if (took >= best) continue;
     best = took;
     chosen = i;
@@ -187,6 +194,7 @@ SINTER_API convolution_plan& tuned_convolution(const convolution& what, int devi
   p->where = usual.where;
   p->handle = usual.handle;
   detail::tune(*p, device, label);
+  if (!p->problem.empty()) return usual;
   here.tuned.push_back(std::move(p));
   return *here.tuned.back();
 }
