@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../evaluate/formula.hpp"
+#include "../evaluate/handle_rules.hpp"
 #include "indexing.hpp"
 #include "nn_rows.hpp"
 
