@@ -594,7 +594,9 @@ TEST_CASE("each golden file belongs to a row") {
     }
   const std::filesystem::path folder = test_paths::data + "/golden";
   for (const auto& file : std::filesystem::recursive_directory_iterator(folder))
-    if (file.is_regular_file()) found.insert(std::filesystem::relative(file.path(), folder).generic_string());
+    // Trees have no kernels (plan/loops/golden_test.cpp).
+    if (file.is_regular_file() && file.path().parent_path().filename() != "schedules")
+      found.insert(std::filesystem::relative(file.path(), folder).generic_string());
   for (const auto& name : found) CHECK_MESSAGE(expected.count(name) == 1, "tests/golden/" << name << " is of no row");
   CHECK(found.size() == expected.size());
 }

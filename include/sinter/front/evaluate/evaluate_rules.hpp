@@ -28,10 +28,10 @@ SINTER_API storage filled_on_gpu(const char* op, const number_bits& value, const
 SINTER_API void* put_filled(const char* op, const number_bits& value, const dims& extents, const target& where,
                             location at, bool fixed, const tensor_parts& out) {
   const device on = resolve(op, where, at);
+  checked_numel(op, extents, size_of(value.type), at);
   std::copy_n(extents.extent, extents.rank, out.extents);
   put_strides(out.extents, out.strides, extents.rank);
   if (const auto& t = engine::current()) {
-    checked_numel(op, extents, size_of(value.type), at);
     const ir::node_id node = push_constant(*t, value.type, value.literal, extents.extent, extents.rank, at, fixed);
     *out.traced = trace_handle(t, node);
     return nullptr;
