@@ -89,17 +89,28 @@ options how_of(const char* backend = nullptr) {
   return how;
 }
 
+/// The folder's model, for a device that becomes the default one.
+onnx::model loaded(const std::string& folder, device where) {
+  options how = how_of();
+  how.device = where;
+  set_default_device(where);
+  return onnx::load(folder + "/model.onnx", how);
+}
+
+/// The folder's inputs on the device.
+onnx::tensor_list inputs_of(const std::string& folder, device where) {
+  auto x = tensors_of(arrays_of(folder, "input"));
+  for (auto& one : x) one = one.to(where);
+  return x;
+}
+
 // ---- Numbers
 
 void numbers(const std::string& folder, device where) {
   const auto begin = clock_type::now();
   const double before = peak_megabytes();
-  options how = how_of();
-  how.device = where;
-  set_default_device(where);
-  const onnx::model m = onnx::load(folder + "/model.onnx", how);
-  auto x = tensors_of(arrays_of(folder, "input"));
-  for (auto& one : x) one = one.to(where);
+  const onnx::model m = loaded(folder, where);
+  const onnx::tensor_list x = inputs_of(folder, where);
   const auto done = [where] {
     if (where.is_cuda()) synchronize(where);
   };
@@ -139,12 +150,8 @@ void numbers(const std::string& folder, device where) {
 }
 
 void kernels(const std::string& folder, device where) {
-  options how = how_of();
-  how.device = where;
-  set_default_device(where);
-  const onnx::model m = onnx::load(folder + "/model.onnx", how);
-  auto x = tensors_of(arrays_of(folder, "input"));
-  for (auto& one : x) one = one.to(where);
+  const onnx::model m = loaded(folder, where);
+  const onnx::tensor_list x = inputs_of(folder, where);
   constexpr int calls = 5;
   for (int i = 0; i < calls; ++i) m(x);
   bench::print_steps(m.last(), calls);
