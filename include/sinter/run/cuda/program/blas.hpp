@@ -12,6 +12,7 @@
 #include "../../../base/series.hpp"
 #include "../../library.hpp"
 #include "../device/memory.hpp"
+#include "kept_plans.hpp"
 #include "matmul.hpp"
 
 namespace sinter::engine::run::cuda {
@@ -241,13 +242,7 @@ SINTER_API void make_plan(product_plan& p, const blas_table& call) {
   if (r != 0) p.problem = std::string("cuBLASLt: ") + call.words(r);
 }
 
-struct blas_device {
-  std::mutex mutex;
-  void* handle = nullptr;
-  series<std::unique_ptr<product_plan>> plans;
-  std::mutex tuning;
-  series<std::unique_ptr<product_plan>> tuned;
-};
+using blas_device = kept_plans<product_plan>;
 
 SINTER_API blas_device& blas_of(int device) {
   static auto* const all = new std::array<blas_device, most_devices>;
@@ -269,22 +264,8 @@ SINTER_API product_plan& plan_product(const matmul& product, int alignment, int 
   gpu& g = device_at(device);
   const blas_table& call = blas();
   if (!call.problem.empty()) throw system_error("[cuda] " + call.problem);
-  detail::blas_device& here = detail::blas_of(device);
-  const std::lock_guard lock(here.mutex);
-  for (const auto& p : here.plans)
-    if (p->alignment == alignment && p->what == what) return *p;
-  const context_scope scope(g);
-  if (here.handle == nullptr)
-    if (const int r = call.create(&here.handle); r != 0)
-      throw system_error(std::string("[cuda] cuBLASLt could not start: ") + call.words(r));
-  auto p = std::make_unique<product_plan>();
-  p->what = what;
-  p->alignment = alignment;
-  p->where = &g;
-  p->handle = here.handle;
-  detail::make_plan(*p, call);
-  here.plans.push_back(std::move(p));
-  return *here.plans.back();
+  return detail::kept_plan(detail::blas_of(device), what, alignment, g, call, "cuBLASLt",
+                           [&](product_plan& p) { detail::make_plan(p, call); });
 }
 
 /// True if cuBLASLt is installed and computes this product on 16-byte aligned addresses.

@@ -10,6 +10,7 @@
 #include "../../../base/series.hpp"
 #include "../device/memory.hpp"
 #include "cudnn.hpp"
+#include "kept_plans.hpp"
 
 namespace sinter::engine::run::cuda {
 
@@ -37,12 +38,7 @@ struct convolution_addresses {
 
 namespace detail {
 
-struct dnn_device {
-  std::mutex mutex;
-  void* handle = nullptr;
-  series<std::unique_ptr<convolution_plan>> plans;
-  std::mutex tuning;
-  series<std::unique_ptr<convolution_plan>> tuned;
+struct dnn_device : kept_plans<convolution_plan> {
   std::mutex running;  ///< held while the handle is in use
 };
 
@@ -284,22 +280,9 @@ SINTER_API convolution_plan& plan_convolution(const convolution& what, int align
   gpu& g = device_at(device);
   const dnn_table& call = dnn();
   if (!call.problem.empty()) throw system_error("[cuda] " + call.problem);
-  detail::dnn_device& here = detail::dnn_of(device);
-  const std::lock_guard lock(here.mutex);
-  for (const auto& p : here.plans)
-    if (p->alignment == alignment && p->what == what) return *p;
-  const context_scope scope(g);
-  if (here.handle == nullptr)
-    if (const int r = call.create(&here.handle); r != 0)
-      throw system_error(std::string("[cuda] cuDNN could not start: ") + call.words(r));
-  auto p = std::make_unique<convolution_plan>();
-  p->what = what;
-  p->alignment = alignment;
-  p->where = &g;
-  p->handle = here.handle;
-  if (const auto offers = detail::offers_of(*p, 1); !offers.empty()) p->choice = offers[0];
-  here.plans.push_back(std::move(p));
-  return *here.plans.back();
+  return detail::kept_plan(detail::dnn_of(device), what, alignment, g, call, "cuDNN", [](convolution_plan& p) {
+    if (const auto offers = detail::offers_of(p, 1); !offers.empty()) p.choice = offers[0];
+  });
 }
 
 /// True if cuDNN is installed and computes this convolution on 16-byte aligned addresses.
