@@ -134,7 +134,7 @@ case $what in
     install_missing demo
     # Building takes longer than the demo: little optimisation, and nothing that it does not use. Kernels are optimised as ever.
     configure build/demo -S . -DCMAKE_BUILD_TYPE=Release "-DCMAKE_CXX_FLAGS_RELEASE=-Og -DNDEBUG" -DSINTER_ONNX=OFF \
-      -DSINTER_TESTS=OFF -DSINTER_BENCH=OFF
+      -DSINTER_LINALG=OFF -DSINTER_TESTS=OFF -DSINTER_BENCH=OFF
     echo "building examples/digits.cpp ..."
     quietly cmake --build build/demo --target example_digits --parallel "$jobs"
     exec build/demo/examples/digits "$@"

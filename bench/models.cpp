@@ -1,9 +1,10 @@
 // Models as users write them (bench/models): what their first calls take, stage by stage, and what the calls after it do.
 //
-//   models [--rows NAME,...] [--small] [--layers N] [--batch N] [--length N] [--device cpu|cuda] [--recorded] [--json] [--check]
+//   models [--rows NAME,...] [--small] [--layers N] [--batch N] [--length N] [--device cpu|cuda] [--recorded] [--json] [--check] [--saved]
 //
 // Each row runs in two processes: with an empty folder of kernels (cold), and with what that one left (warm). --check compiles
-// small ones, compares them with the reference backend and wants losses that fall. --kernels NAME prints a row's report.
+// small ones, compares them with the reference backend and wants losses that fall. --kernels NAME prints a row's report. --saved prints
+// the memory that pullbacks of losses hold, beside keeping all values.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -34,7 +35,7 @@ struct command_line {
   settings of;
   std::vector<std::string> rows;
   std::string device = "cpu", child, kernels;
-  bool json = false, check = false;
+  bool json = false, check = false, saved = false;
 };
 
 std::vector<row> all_rows() {
@@ -219,6 +220,18 @@ bool check(const row& what, settings s) {
   return right;
 }
 
+// ---- --saved: what a pullback keeps where it is called apart from its function.
+
+void print_saved(const row& what, const settings& s) {
+  const workload w = what.make(s);
+  if (!w.saved) return;
+  const auto [held, all] = w.saved();
+  std::printf("%-16s %10.3f MB of %10.3f MB, %3.0f %%\n", what.name, static_cast<double>(held) * 1e-6,
+              static_cast<double>(all) * 1e-6,
+              100 * static_cast<double>(held) / static_cast<double>(std::max<std::size_t>(all, 1)));
+  std::fflush(stdout);
+}
+
 // ---- The command line.
 
 std::vector<std::string> listed(const std::string& text) {
@@ -246,6 +259,7 @@ command_line parse(int argc, char** argv) {
     else if (name == "--recorded") c.of.recorded = true;
     else if (name == "--json") c.json = true;
     else if (name == "--check") c.check = true;
+    else if (name == "--saved") c.saved = true;
     else if (name == "--device") c.device = next();
     else if (name == "--layers") c.of.layers = std::stoi(next());
     else if (name == "--batch") c.of.batch = std::stoi(next());
@@ -289,10 +303,14 @@ int main(int argc, char** argv) {
   std::vector<std::string> names = given.rows;
   if (names.empty())
     for (const row& r : all) names.emplace_back(r.name);
-  if (!given.check && !given.json) print_heading();
+  if (!given.check && !given.json && !given.saved) print_heading();
   bool fine = true;
   for (const auto& name : names) {
     const row& one = row_named(all, name);
+    if (given.saved) {
+      print_saved(one, given.of);
+      continue;
+    }
     const bool good =
         given.check ? check(one, given.of) : measure_in_processes(argv[0], one, given, {argv + 1, argv + argc});
     fine = fine && good;

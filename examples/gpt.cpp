@@ -1,5 +1,8 @@
-// gpt.cpp: a GPT learns the characters of a text and goes on writing; --load DIR reads GPT-2's published weights.
+// gpt.cpp: a GPT learns the characters of a text and goes on writing; --load DIR reads GPT-2's published weights; --mesh N trains
+// on N ranks: those that a launcher started, else threads.
 #include <sinter/io.hpp>
+#include <sinter/mesh.hpp>
+#include <sinter/mesh_io.hpp>
 #include <sinter/nn.hpp>
 #include <sinter/optim.hpp>
 #include "support/program.hpp"
@@ -95,56 +98,105 @@ int write_with_gpt2(const arguments& given, const std::string& folder) {
   return 0;
 }
 
-int train(const arguments& given) {
-  if (given.has("load")) return write_with_gpt2(given, given("load", ""));
-  const std::string text = data::read_text(given("text", SINTER_EXAMPLE_DATA "/../../docs/compile.md"));
-  const data::char_tokenizer letters(text);
-  const tensor<std::int64_t, 1> corpus = from_span(letters.encode(text));
-  const std::int64_t length = given("length", 64), batch = given("batch", 16), one = 1;
-  const std::int64_t epoch = std::max(one, std::ssize(text) / (batch * length));
-  const std::int64_t steps = given("steps", epoch * given("epochs", 20));
+// ---- Training.
 
-  const auto rate = optim::warmup_cosine(given("rate", 1e-3), steps / 20, steps);
-  const auto opt = optim::chain(optim::clip_by_global_norm(1), optim::adamw({.rate = rate, .weight_decay = 0.1}));
-  auto step = compile(
-      [&](gpt p, auto state, ids x, ids y, key k) {
-        const auto loss = [&](const gpt& p) { return mean(nn::cross_entropy(logits(p, x, nn::dropout{0.1f, k}), y)); };
-        const auto run = [&] { return value_and_grad(loss)(p); };
-        auto [l, g] = default_device().is_cuda() ? autocast<bf16>(run)() : run();
-        auto [q, next] = opt.update(p, g, state);
-        return std::tuple{l, q, next};
-      },
-      {.donate = {0, 1}, .name = "step"});
-
-  gpt p = make(make_key(1), {letters.size(), length, given("layers", 4), given("width", 128), given("heads", 4)});
-  auto state = opt.init(p);
-  auto run = std::pair{std::move(p), std::move(state)};
-  const io::checkpoints saved(given("save", ""));
-  const std::int64_t first = given.has("save") ? saved.resume(run).value_or(0) : 0;
-  loss_curve losses;
-  data::progress_bar bar(steps);
-  stopwatch clock;
-  for (std::int64_t i = first; i < steps; ++i) {
+/// What all ranks have in common.
+struct setting {
+  explicit setting(const arguments& given)
+      : text(data::read_text(given("text", SINTER_EXAMPLE_DATA "/../../docs/compile.md"))), letters(text) {
+    corpus = from_span(letters.encode(text));
+    length = given("length", 64), batch = given("batch", 16);
+    epoch = std::max(std::int64_t{1}, std::ssize(text) / (batch * length));
+    steps = given("steps", epoch * given("epochs", 20));
+    sizes_ = {letters.size(), length, given("layers", 4), given("width", 128), given("heads", 4)};
+    rate = given("rate", 1e-3);
+  }
+  auto optimizer() const {
+    const auto schedule = optim::warmup_cosine(rate, steps / 20, steps);
+    return optim::chain(optim::clip_by_global_norm(1), optim::adamw({.rate = schedule, .weight_decay = 0.1}));
+  }
+  /// The letters of step i and those behind them, and a key.
+  std::tuple<ids, ids, key> batch_at(std::int64_t i) const {
     const auto [ka, kb] = split(fold_in(make_key(2), i));
     const ids at = randint<std::int64_t>(ka, 0, std::ssize(text) - length, batch, 1) + arange<std::int64_t>(length);
-    auto [loss, p, s] = step(std::move(run.first), std::move(run.second), take(corpus, at), take(corpus, at + one), kb);
-    run = {std::move(p), std::move(s)};
-    losses.add(loss);
-    if (i == first) losses.last(), clock = {};  // the step is compiled
-    if ((i + 1) % epoch != 0 && i + 1 != steps) continue;
-    bar.show(i + 1, words("loss %.4f", losses.last()));
-    if (given.has("save")) saved.save(i + 1, run);
+    return {take(corpus, at), take(corpus, at + std::int64_t{1}), kb};
   }
-  const double loss = losses.last(10), seen = double((steps - first - 1) * batch * length);
+  gpt model() const { return make(make_key(1), sizes_); }
+
+  std::string text;
+  data::char_tokenizer letters;
+  tensor<std::int64_t, 1> corpus;
+  std::int64_t length, batch, epoch, steps;
+  sizes sizes_;
+  double rate;
+};
+
+tensor<float, 0> loss_of(const gpt& p, const ids& x, const ids& y, const key& k) {
+  return mean(nn::cross_entropy(logits(p, x, nn::dropout{0.1f, k}), y));
+}
+
+struct dp : mesh_axis {};
+
+/// Training of one rank, which has all parameters and its rows of each batch. A program without --mesh is the only rank.
+int train_rank(const arguments& given, const setting& with) {
+  const auto m = make_mesh<dp>({mesh_ranks()});
+  const auto opt = with.optimizer();
+  using model = placed<gpt, invariant<dp>>;
+  using memory = placed<decltype(opt.init(with.model())), invariant<dp>>;
+  using rows = placed<ids, shard<dp, 0>>;
+  auto step = compile(shard_map(m,
+                                [&](model p, memory state, rows x, rows y, placed<key, replicated<dp>> k) {
+                                  const auto loss = [](const gpt& q, const ids& a, const ids& b, const key& c) {
+                                    return loss_of(q, a, b, fold_in(c, local(axis_index<dp>())));
+                                  };
+                                  const auto run = [&] { return data_parallel<dp>(loss)(p, x, y, k); };
+                                  auto [l, g] = default_device().is_cuda() ? autocast<bf16>(run)() : run();
+                                  auto [q, next] = opt.update(local(p), local(g), local(state));
+                                  return std::tuple{l, model(q), memory(next)};
+                                }),
+                      {.donate = {0, 1}, .name = "step"});
+  auto now = std::pair{model(with.model()), memory(opt.init(with.model()))};
+  auto& [p, state] = now;
+  const io::mesh_checkpoints saved(given("save", ""), m);
+  const std::int64_t first = given.has("save") ? saved.resume(now).value_or(0) : 0;
+  loss_curve losses;
+  data::progress_bar bar(with.steps);
+  stopwatch clock;
+  for (std::int64_t i = first; i < with.steps; ++i) {
+    const auto [x, y, k] = with.batch_at(i);
+    auto [loss, q, next] = step(std::move(p), std::move(state), x, y, k);
+    now = {std::move(q), std::move(next)};
+    losses.add(local(loss));
+    if (i == first) losses.last(), clock = {};  // the step is compiled
+    if ((i + 1) % with.epoch != 0 && i + 1 != with.steps) continue;
+    if (mesh_rank() == 0) bar.show(i + 1, words("loss %.4f", losses.last()));
+    if (given.has("save")) saved.save(i + 1, now);
+  }
+  if (mesh_rank() != 0) return 0;
+  const double loss = losses.last(10), seen = double((with.steps - first - 1) * with.batch * with.length);
   std::printf("training    %.0f tokens/s, loss %.4f\n", seen / clock.seconds(), loss);
-  std::printf("%s\n", letters.decode(write(run.first, letters.encode(given("prompt", "The ")), given)).c_str());
+  const auto text = write(local(p), with.letters.encode(given("prompt", "The ")), given);
+  std::printf("%s\n", with.letters.decode(text).c_str());
   losses.write(given("svg", "gpt.svg"), "gpt: loss");
   return verdict(given, -loss);
 }
 
+int train(const arguments& given) {
+  if (given.has("load")) return write_with_gpt2(given, given("load", ""));
+  const setting with(given);
+  if (!given.has("mesh") || mesh_ranks() > 1) return train_rank(given, with);
+  int result = 0;
+  on_threads(given("mesh", 1), [&](int rank) {
+    const int own = train_rank(given, with);
+    if (rank == 0) result = own;
+  });
+  return result;
+}
+
 int main(int argc, char** argv) {
-  return run_program(argc, argv,
-                     "[--text FILE] [--steps N] [--batch N] [--length N] [--layers N] [--width N] [--heads N] "
-                     "[--rate X] [--save DIR] [--load DIR] [--prompt TEXT] [--tokens N] [--temperature X] [--best N]",
-                     train);
+  return run_program(
+      argc, argv,
+      "[--text FILE] [--steps N] [--batch N] [--length N] [--layers N] [--width N] [--heads N] "
+      "[--rate X] [--save DIR] [--load DIR] [--prompt TEXT] [--tokens N] [--temperature X] [--best N] [--mesh RANKS]",
+      train);
 }

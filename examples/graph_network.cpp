@@ -9,7 +9,7 @@ using namespace sinter;
 constexpr std::int64_t clubs = 4, people = 200, width = 16;
 
 /// Edges in both directions, from and to.
-struct graph {
+struct friendships {
   i64_1 from, to;
 };
 
@@ -21,7 +21,7 @@ struct layer {
     const auto [a, b] = split(k);
     return {nn::linear<float>::init(a, in, out), nn::linear<float>::init(b, in, out)};
   }
-  f32_2 operator()(const f32_2& h, const graph& g) const {
+  f32_2 operator()(const f32_2& h, const friendships& g) const {
     return self(h) + segment_mean(take(message(h), g.from), g.to, people);
   }
 };
@@ -34,13 +34,13 @@ struct network {
     const auto [a, b, c] = split<3>(k);
     return {nn::embedding<float>::init(a, people, width), layer::init(b, width, width), layer::init(c, width, clubs)};
   }
-  f32_2 operator()(const graph& g, nn::dropout drop) const {
+  f32_2 operator()(const friendships& g, nn::dropout drop) const {
     return second(drop(relu(first(drop(person.weight), g))), g);
   }
 };
 
 /// Persons of one club know each other with probability 0.2, others with 0.01.
-graph draw(const key& k, const i64_1& club) {
+friendships draw(const key& k, const i64_1& club) {
   const f32_2 likely = where(expand_dims<1>(club) == club, 0.2f, 0.01f);
   const auto [a, b] = nonzero(triu(uniform<float>(k, people, people) < likely, 1));
   return {concat(a, b), concat(b, a)};
@@ -49,7 +49,7 @@ graph draw(const key& k, const i64_1& club) {
 int train(const arguments& given) {
   const int steps = given.steps(200);
   const i64_1 club = arange<std::int64_t>(people) % clubs, known = arange<std::int64_t>(5 * clubs);
-  const graph g = draw(make_key(1), club);
+  const friendships g = draw(make_key(1), club);
   const auto loss = [&](const network& p, const key& k) {
     return nn::cross_entropy(take(p(g, {0.5, k}), known), take(club, known), reduce::mean);
   };

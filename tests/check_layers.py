@@ -27,12 +27,13 @@ SEES = {
     "plan/schedule": ["base", "ir", "plan/kernel", "plan/loops", "plan/schedule"],
     "plan/loops": ["base", "ir", "plan/kernel", "plan/schedule", "plan/loops"],
     "plan": ["base", "ir", "plan/"],
-    "emit": ["base", "ir", "plan/kernel", "plan/schedule", "emit"],
+    "emit": ["base", "ir", "plan/kernel", "plan/loops", "plan/schedule", "emit"],
     "emit/prelude": ["base", "ir", "emit", "emit/prelude"],
-    "emit/cpu": ["base", "ir", "plan/kernel", "plan/schedule", "emit", "emit/prelude", "emit/cpu"],
-    "emit/cuda": ["base", "ir", "plan/kernel", "plan/schedule", "emit", "emit/prelude", "emit/cuda"],
+    "emit/cpu": ["base", "ir", "plan/kernel", "plan/loops", "plan/schedule", "emit", "emit/prelude", "emit/cpu"],
+    "emit/cuda": ["base", "ir", "plan/kernel", "plan/loops", "plan/schedule", "emit", "emit/prelude", "emit/cuda"],
     "run": ["base", "run"],
     "run/host": ["base", "run", "run/host"],
+    "run/mesh": ["base", "run", "run/mesh"],
     "run/build": ["base", "run", "run/host", "run/build"],
     "run/cuda/device": ["base", "run", "run/host", "run/build", "run/cuda/device"],
     "run/cuda/program": ["base", "run", "run/host", "run/build", "run/cuda/device", "run/cuda/program"],
@@ -41,6 +42,7 @@ SEES = {
     "dispatch": ["base", "ir", "engine", "guards", "report", "run", "dispatch"],
     "jit/backends": ["base", "ir", "engine", "trace", "plan/", "emit/", "run/", "report", "jit/backends"],
     "jit/check": ["base", "ir", "engine", "plan/", "emit/", "run/", "report", "jit/backends", "jit/check"],
+    "jit/library": ["base", "ir", "engine", "trace", "rewrite", "plan/", "emit/", "run/", "jit/backends", "jit/library"],
     "jit": ["base", "ir", "autodiff", "batch", "engine", "guards", "trace", "rewrite", "plan/", "emit/", "run/", "services", "report", "dispatch", "loops", "jit/"],
     "loops": ["base", "ir", "engine", "loops"],
     "front/shapes": ["base", "ir", "engine", "front/shapes"],
@@ -70,10 +72,16 @@ SEES = {
     "nn": ["sinter.hpp", "windows", "nn/"],
     "optim": ["sinter.hpp", "optim/"],
     "io.hpp": ["io"],
-    "io": ["sinter.hpp", "run", "io/"],  # files are opened and written as the caches' are
+    "io": ["sinter.hpp", "run", "engine", "io/"],  # files are opened and written as the caches' are
     "data.hpp": ["data"],
     "data": ["sinter.hpp", "io/", "data/"],
     "dist": ["sinter.hpp", "dist/"],
+    "mesh.hpp": ["mesh"],
+    "mesh": ["sinter.hpp", "engine", "mesh"],
+    "mesh_io.hpp": ["mesh_io"],
+    "mesh_io": ["io", "mesh", "mesh_io"],
+    "stablehlo.hpp": ["stablehlo"],
+    "stablehlo": ["sinter.hpp", "base", "ir", "engine", "io", "stablehlo"],
     "models.hpp": ["models"],
     "models": ["sinter.hpp", "nn.hpp", "io", "models/"],
     "onnx.hpp": ["onnx"],
@@ -82,14 +90,17 @@ SEES = {
 }
 
 # The edges that close a circle: header-only, declarations bring their definitions along.
-SEAMS = {("engine/engine.hpp", "jit/pipeline.hpp"), ("engine/factors.hpp", "jit/factors.hpp"), ("engine/fourier.hpp", "jit/fourier.hpp"),
+SEAMS = {("engine/engine.hpp", "jit/pipeline.hpp"), ("engine/factors.hpp", "jit/factors.hpp"), ("engine/fourier.hpp", "jit/fourier.hpp"), ("engine/mesh.hpp", "jit/meshes.hpp"),
          ("ir/dim.hpp", "ir/polynomial.hpp"),
          ("base/extent.hpp", "base/dims.hpp"), ("front/eager/loop.hpp", "front/eager/loop_moves.hpp"),
-         ("loops/space.hpp", "loops/space_rules.hpp"), ("onnx/model.hpp", "onnx/model_rules.hpp"),
+         ("loops/space.hpp", "loops/space_rules.hpp"), ("onnx/model.hpp", "onnx/model_rules.hpp"), ("onnx/export.hpp", "onnx/export_rules.hpp"), ("onnx/runtime.hpp", "onnx/runtime_rules.hpp"), ("stablehlo/export.hpp", "stablehlo/export_rules.hpp"),
+         ("linalg/handles.hpp", "linalg/handle_rules.hpp"), ("optim/lbfgs.hpp", "optim/lbfgs_rules.hpp"),
          *((f"{name}.hpp", f"{rules}_rules.hpp") for name, rules in (
              ("io/array", "io/array"), ("io/file", "io/file"), ("io/npy", "io/npy"), ("io/archive", "io/archive"), ("io/trees", "io/tree"),
-             ("io/checkpoints", "io/checkpoint"), ("data/csv", "data/csv"), ("data/idx", "data/idx"), ("data/progress", "data/progress"),
-             ("data/text", "data/text"), ("models/config", "models/config"))),
+             ("io/checkpoints", "io/checkpoint"), ("io/graphs", "io/graph"), ("data/csv", "data/csv"), ("data/idx", "data/idx"), ("data/progress", "data/progress"),
+             ("data/text", "data/text"), ("data/tokenizer", "data/tokenizer"), ("models/config", "models/config"),
+             ("models/sampling", "models/sampling"), ("models/stored", "models/stored"), ("models/writer", "models/writer"),
+             ("mesh_io/parts", "mesh_io/part"))),
          ("loops/reduce.hpp", "loops/reduce_rules.hpp"),
          *((f"front/{name}.hpp", f"front/{rules}_rules.hpp") for name, rules in (
              ("evaluate/evaluate", "evaluate/evaluate"), ("evaluate/handle", "evaluate/handle"), ("functions/nn_rows", "functions/nn"),
@@ -126,7 +137,7 @@ GLUE_OPS |= {"add", "mul", "maximum", "minimum", "bit_or", "bit_and"}  # the com
 GLUE_OPS |= {"select"}  # the operand of a pad or a concatenation, or another
 
 # Rooms whose code is no part of the engine.
-IN_FRONT = {"front", "complex", "complex.hpp", "fft", "fft.hpp", "formats", "formats.hpp", "linalg", "linalg.hpp", "nn", "nn.hpp", "windows", "windows.hpp", "onnx", "onnx.hpp", "optim", "io", "io.hpp", "data", "data.hpp", "models", "models.hpp", "dist"}
+IN_FRONT = {"front", "complex", "complex.hpp", "fft", "fft.hpp", "formats", "formats.hpp", "linalg", "linalg.hpp", "nn", "nn.hpp", "windows", "windows.hpp", "onnx", "onnx.hpp", "stablehlo", "stablehlo.hpp", "optim", "io", "io.hpp", "data", "data.hpp", "models", "models.hpp", "dist", "mesh", "mesh.hpp", "mesh_io", "mesh_io.hpp"}
 # Rooms of the engine that lie outside the region: what every call passes through.
 OUTSIDE_THE_REGION = {"loops"}
 
@@ -142,6 +153,7 @@ MAX_FUNCTION = 60
 LONG_FUNCTIONS = {}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.M)
+RAW_TEXT = re.compile(r'R"([^\s()\\]*)\(.*?\)\1"', re.S)  # of other programs
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 OP_NAME = re.compile(r"\bop::(\w+)")
 # What is no code to count braces in: comments, texts and directives.
@@ -179,7 +191,7 @@ def read_sources(root):
 def includes_of(path, text):
     """(own headers by path, other headers by name)."""
     own, others = [], []
-    for quoted, angled in INCLUDE.findall(text):
+    for quoted, angled in INCLUDE.findall(RAW_TEXT.sub("", text)):
         if quoted:
             own.append(os.path.normpath(os.path.join(os.path.dirname(path), quoted)))
         elif angled.startswith("sinter/"):

@@ -20,4 +20,15 @@ std::string error_of(F&& f) {
   return {};
 }
 
+/// What the error of any kind says that f throws.
+template <class F>
+std::string message_of(F&& f) {
+  try {
+    f();
+  } catch (const sinter::error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
 }  // namespace texts

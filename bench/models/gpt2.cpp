@@ -22,7 +22,7 @@ workload forward(const settings& s) {
 }
 
 workload train(const settings& s) {
-  return trained(s, "gpt2_train", step_of(&gpt2::loss), start(network_for(s)), text_for(s, 2), text_for(s, 3));
+  return descended(s, "gpt2_train", &gpt2::loss, network_for(s), text_for(s, 2), text_for(s, 3));
 }
 
 workload train_bf16(const settings& s) {

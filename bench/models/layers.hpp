@@ -97,4 +97,15 @@ auto step_of(Loss loss) {
   };
 }
 
+/// Training by that step; its memory is that of the loss's pullback, called apart.
+template <class Loss, class Net, class... Batch>
+workload descended(const settings& s, const char* name, Loss loss, const Net& net, const Batch&... batch) {
+  workload w = trained(s, name, step_of(loss), start(net), batch...);
+  w.saved = [=] {
+    const auto [value, back] = vjp(loss)(net, batch...);
+    return std::pair{back.held_bytes(), back.all_bytes()};
+  };
+  return w;
+}
+
 }  // namespace models

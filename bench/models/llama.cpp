@@ -93,7 +93,7 @@ std::vector<row> llama_rows() {
     return called(s, "llama_forward", &logits, network_for(s), text_for(s, 5));
   };
   const auto train = [](const settings& s) {
-    return trained(s, "llama_train", step_of(&loss), start(network_for(s)), text_for(s, 5), text_for(s, 6));
+    return descended(s, "llama_train", &loss, network_for(s), text_for(s, 5), text_for(s, 6));
   };
   return {{"llama_forward", false, 1e-4f, forward}, {"llama_train", true, 1e-4f, train}};
 }

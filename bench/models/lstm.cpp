@@ -41,8 +41,7 @@ std::vector<row> lstm_rows() {
     const network net{make_linear(keys, features, 4 * width), make_linear(keys, width, 4 * width).w,
                       make_linear(keys, width, features)};
     const sequence all = normal<float>(keys(), steps + 1, batch, features);
-    return trained(s, "lstm_train", step_of(&loss), start(net), slice<0>(all, 0, steps).contiguous(),
-                   slice<0>(all, 1).contiguous());
+    return descended(s, "lstm_train", &loss, net, slice<0>(all, 0, steps).contiguous(), slice<0>(all, 1).contiguous());
   };
   return {{"lstm_train", true, 1e-4f, train}};
 }

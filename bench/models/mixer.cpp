@@ -56,9 +56,8 @@ std::vector<row> mixer_rows() {
               classes = s.small ? 5 : 1000;
     network net =
         s.small ? make_network(pixels, 4, 24, classes, layers) : make_network(pixels, 16, 256, classes, layers);
-    return trained(s, "mixer_train", step_of(&loss), start(std::move(net)),
-                   normal<float>(make_key(11), batch, pixels, pixels, 3),
-                   randint<std::int64_t>(make_key(12), 0, classes, batch));
+    return descended(s, "mixer_train", &loss, std::move(net), normal<float>(make_key(11), batch, pixels, pixels, 3),
+                     randint<std::int64_t>(make_key(12), 0, classes, batch));
   };
   return {{"mixer_train", true, 1e-4f, train}};
 }

@@ -31,7 +31,7 @@ std::vector<row> parameter_rows() {
     return trained(s, "parameters_sgd", &sgd, make_parameters(s, 18), make_parameters(s, 19));
   };
   const auto adam = [](const settings& s) {
-    return trained(s, "parameters_adam", step_of(&loss), start(make_parameters(s, 18)), make_parameters(s, 19));
+    return descended(s, "parameters_adam", &loss, make_parameters(s, 18), make_parameters(s, 19));
   };
   return {{"parameters_sgd", true, 1e-4f, plain}, {"parameters_adam", true, 1e-4f, adam}};
 }

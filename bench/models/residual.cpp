@@ -24,8 +24,8 @@ std::vector<row> residual_rows() {
     key_stream keys(14);
     network net{make_linear(keys, 32, width), {}, make_linear(keys, width, 10)};
     for (int i = 0; i < layers; ++i) net.layers.push_back(make_linear(keys, width, width));
-    return trained(s, "residual_train", step_of(&loss), start(std::move(net)), normal<float>(keys(), batch, 32),
-                   randint<std::int64_t>(keys(), 0, 10, batch));
+    return descended(s, "residual_train", &loss, std::move(net), normal<float>(keys(), batch, 32),
+                     randint<std::int64_t>(keys(), 0, 10, batch));
   };
   return {{"residual_train", true, 1e-4f, train}};
 }

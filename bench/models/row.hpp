@@ -39,6 +39,8 @@ struct workload {
   std::function<void()> call;                  ///< once more
   std::function<std::vector<float>()> values;  ///< of training the losses so far, else the elements of the last result
   std::function<report()> told;
+  /// The bytes that the pullback of a loss holds, and would hold if it computed nothing again; empty for other programs.
+  std::function<std::pair<std::size_t, std::size_t>()> saved = {};
 };
 
 struct row {

@@ -80,9 +80,8 @@ std::vector<row> unet_rows() {
   const auto train = [](const settings& s) {
     const int pixels = s.small ? 8 : 64, batch = s.batch_or(2, 2);
     network net = s.small ? make_network(4, s.layers_or(3, 2)) : make_network(16, s.layers_or(3, 2));
-    return trained(s, "unet_train", step_of(&loss), start(std::move(net)),
-                   normal<float>(make_key(16), batch, pixels, pixels, 3),
-                   normal<float>(make_key(17), batch, pixels, pixels, 3));
+    return descended(s, "unet_train", &loss, std::move(net), normal<float>(make_key(16), batch, pixels, pixels, 3),
+                     normal<float>(make_key(17), batch, pixels, pixels, 3));
   };
   return {{"unet_train", true, 1e-4f, train}};
 }

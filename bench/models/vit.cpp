@@ -75,7 +75,7 @@ std::vector<row> vit_rows() {
   };
   const auto train = [](const settings& s) {
     const auto y = randint<std::int64_t>(make_key(9), 0, s.small ? 5 : 1000, s.batch_or(2, 3));
-    return trained(s, "vit_train", step_of(&loss), start(network_for(s)), images_for(s), y);
+    return descended(s, "vit_train", &loss, network_for(s), images_for(s), y);
   };
   return {{"vit_forward", false, 1e-4f, forward}, {"vit_train", true, 1e-4f, train}};
 }

@@ -9,3 +9,4 @@
 #include "data/prepare.hpp"
 #include "data/progress.hpp"
 #include "data/text.hpp"
+#include "data/tokenizer.hpp"

@@ -10,6 +10,8 @@
 
 #include "jit/factors.hpp"
 
+#include "jit/meshes.hpp"
+
 #include "jit/fourier.hpp"
 
 #include "front/define.hpp"

@@ -3,6 +3,7 @@
 
 #include "io/checkpoints.hpp"
 #include "io/dlpack.hpp"
+#include "io/graphs.hpp"
 #include "io/npy.hpp"
 #include "io/trees.hpp"
 #include "io/views.hpp"

@@ -4,4 +4,6 @@
 #include "models/bert.hpp"
 #include "models/gpt2.hpp"
 #include "models/llama.hpp"
+#include "models/sampling.hpp"
 #include "models/vit.hpp"
+#include "models/writer.hpp"

@@ -4,4 +4,6 @@
 #define SINTER_COMPILED
 #endif
 
+#include "onnx/export_rules.hpp"
 #include "onnx/model_rules.hpp"
+#include "onnx/runtime_rules.hpp"

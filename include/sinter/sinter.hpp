@@ -18,11 +18,14 @@
 // This header comes first, because compilers list the includes that lead to an error.
 #include "front/shapes/names.hpp"
 
+#include "engine/backends.hpp"
 #include "engine/engine.hpp"
 #include "front/compile/compile.hpp"
 #include "front/compile/disable.hpp"
 #include "front/compile/dynamic.hpp"
 #include "front/compile/explain.hpp"
+#include "front/compile/export.hpp"
+#include "front/compile/run_graph.hpp"
 #include "front/compile/stance.hpp"
 #include "front/compile/trace.hpp"
 #include "front/compile/verify.hpp"

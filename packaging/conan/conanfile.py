@@ -35,7 +35,7 @@ class sinter(ConanFile):
 
     def generate(self):
         toolchain = CMakeToolchain(self)
-        for part in ("TESTS", "EXAMPLES", "BENCH"):
+        for part in ("TESTS", "EXAMPLES", "BENCH", "PROGRAMS"):
             toolchain.cache_variables[f"SINTER_{part}"] = False
         for name, need in (("BOOST", "boost"), ("XSIMD", "xsimd"), ("JSON", "nlohmann_json")):
             toolchain.cache_variables[f"SINTER_{name}_INCLUDE_DIR"] = self.dependencies[need].cpp_info.includedirs[0]

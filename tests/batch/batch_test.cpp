@@ -1,6 +1,7 @@
 // Every op of the table for lanes, against a loop over them; the shapes that the graphs of all lanes have.
 #include <map>
 #include <set>
+#include <sinter/ir/attention_site.hpp>
 
 #include "lanes.hpp"
 
@@ -14,6 +15,21 @@ value concat(const values& x, std::int64_t axis) {
   a.ints = {axis};
   return {x[0].owner(), x[0].owner().push(op::concat, ids(x), a)};
 }
+/// Attention with a bias of its scores, and the logarithms of its sums: q, k, v, bias.
+values attended(const values& v) {
+  graph& g = v[0].owner();
+  const value dots = dot(v[0], permute(v[1], {0, 2, 1}), 1, 1);
+  sinter::ir::attention_site site;
+  site.q = v[0].id(), site.k = v[1].id(), site.v = v[2].id();
+  site.products = dots.id();
+  site.score = (dots * 0.5 + broadcast(reshape(v[3], {1, 3, 5}), dots.extents())).id();
+  site.batch = 1;
+  const value out = sinter::ir::push_attention(g, site, {});
+  sinter::ir::attributes logs = out.get().attr;
+  logs.ints[0] = 1;
+  return {out, {g, g.push(op::attention, out.get().in, logs)}};
+}
+
 value sum_squares(const value& x, sinter::series<std::int64_t> axes) {
   sinter::ir::attributes a;
   a.ints = std::move(axes);
@@ -201,6 +217,17 @@ std::vector<row> rows() {
   product({2, 4}, {2, 4, 3, 2}, 0, 2);
   product({3, 0}, {0, 2}, 0, 1);
   product({0, 4}, {4, 2}, 0, 1);
+  const std::vector<input> heads{{f64, {2, 3, 4}}, {f64, {2, 5, 4}}, {f64, {2, 5, 2}}, {f64, {3, 5}}};
+  all.push_back({op::attention, [](const values& v) { return attended(v); }, heads});
+  all.push_back({op::attention_back,
+                 [](const values& v) {
+                   const value loss = reduce(attended(v)[0], op::add, {0, 1, 2});
+                   values out;
+                   for (auto id : sinter::engine::gradient(loss.owner(), loss.id(), ids(v), {}))
+                     out.push_back({loss.owner(), id});
+                   return out;
+                 },
+                 heads});
   return all;
 }
 
@@ -213,9 +240,11 @@ TEST_CASE("structural ops of lanes give what a loop over the lanes gives, and so
     tested.insert(r.code);
     agree(r.f, r.in);
   }
-  // Nodes without operands do not vary by themselves.
-  const std::set<op> without{op::input, op::constant, op::iota, op::size, op::opaque, op::pick};
-  for (int code = sinter::ir::pointwise_count; code <= static_cast<int>(op::sum_squares); ++code) {
+  // Nodes without operands do not vary by themselves. Collectives have lanes in simulate_test.cpp.
+  std::set<op> without{op::input, op::constant, op::iota, op::size, op::opaque, op::pick};
+  for (int code = sinter::ir::pointwise_count; code <= static_cast<int>(op::attention_back); ++code)
+    if (sinter::ir::is_collective(static_cast<op>(code))) without.insert(static_cast<op>(code));
+  for (int code = sinter::ir::pointwise_count; code <= static_cast<int>(op::attention_back); ++code) {
     CAPTURE(std::string(name(static_cast<op>(code))));
     CHECK(tested.count(static_cast<op>(code)) + without.count(static_cast<op>(code)) == 1);
   }

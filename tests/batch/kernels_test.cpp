@@ -43,21 +43,22 @@ std::string kernels_of(const ir::graph& traced) {
 }
 
 /// `lane` for `count` lanes where flags say that an argument varies, against `batch`.
-void same(const char* what, const traced_graph& lane, std::vector<char> flags, const traced_graph& batch) {
+void same(const char* what, const graph& lane, std::vector<char> flags, const graph& batch) {
   CAPTURE(std::string(what));
   ir::graph g;
   series<ir::node_id> in;
-  for (std::size_t k = 0; k < lane.graph().inputs.size(); ++k) {
-    const auto& n = lane.graph()[lane.graph().inputs[k]];
+  const ir::graph of_lane = lane.body();
+  for (std::size_t k = 0; k < of_lane.inputs.size(); ++k) {
+    const auto& n = of_lane[of_lane.inputs[k]];
     if (k >= flags.size()) flags.push_back(0);  // captured
     in.push_back(g.add_input(n.type, flags[k] ? ir::ops::behind(count, n.extents) : n.extents));
   }
-  const auto out = engine::batch::push_lanes(g, lane.graph(), in, flags, count, {});
+  const auto out = engine::batch::push_lanes(g, of_lane, in, flags, count, {});
   g.outputs = out.nodes;
-  const std::string mine = kernels_of(g), hand = kernels_of(batch.graph());
+  const std::string mine = kernels_of(g), hand = kernels_of(batch.body());
   CHECK_MESSAGE(mine == hand, "lanes:\n"
                                   << ir::print(engine::rewrite::run_all(g)) << "\nby hand:\n"
-                                  << ir::print(engine::rewrite::run_all(batch.graph())) << "\n\n"
+                                  << ir::print(engine::rewrite::run_all(batch.body())) << "\n\n"
                                   << mine << "\n\n"
                                   << hand);
 }

@@ -138,7 +138,7 @@ def run_table(command, path, folder):
         lines = [line for line in done.stderr.splitlines() if "error" in line]
         return [f"{os.path.basename(path)}: does not compile:\n" + "\n".join(lines)[:6000] + "\n" + done.stderr[:3000]], 1
     # What cells compile is interpreted: that takes less time than compiling it.
-    done = subprocess.run([name + ".out"], capture_output=True, text=True, cwd=folder, env={**os.environ, "SINTER_CXX": "none"})
+    done = subprocess.run([name + ".out"], capture_output=True, text=True, cwd=folder, env={**os.environ, "SINTER_CXX": "/nonexistent/c++"})
     failures = [f"{os.path.basename(path)}: ends with {done.returncode}:\n{done.stderr[:2000]}"] if done.returncode != 0 else []
     return failures + wrong_values(path, text, done.stdout), 1
 

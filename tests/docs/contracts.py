@@ -13,8 +13,8 @@ import re
 import sys
 import tempfile
 
-ROOMS = ("front/functions", "front/transforms", "nn", "optim", "io", "data", "fft", "linalg", "windows", "complex", "formats", "models")
-HEADERS = ("linalg", "fft", "complex", "formats", "windows", "nn", "optim", "io", "data", "onnx", "models")
+ROOMS = ("front/functions", "front/transforms", "nn", "optim", "io", "data", "fft", "linalg", "windows", "complex", "formats", "models", "mesh")
+HEADERS = ("linalg", "fft", "mesh", "complex", "formats", "windows", "nn", "optim", "io", "data", "onnx", "models")
 NAMESPACES = {"sinter", "sinter::nn", "sinter::optim", "sinter::io", "sinter::data", "sinter::fft", "sinter::linalg", "sinter::onnx", "sinter::models",
               *(f"sinter::models::{name}" for name in ("gpt2", "llama", "bert", "vit"))}
 NAMESPACE = re.compile(r"^\s*(?:inline\s+)?namespace\s+([\w:]*)\s*\{")

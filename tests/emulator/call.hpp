@@ -1,7 +1,10 @@
 // tests/emulator/call.hpp: what every entry point of the emulated driver begins with.
 #pragma once
 
+#include <chrono>
 #include <mutex>
+#include <thread>
+#include <utility>
 
 #include "stream.hpp"
 
@@ -15,10 +18,32 @@ inline constexpr int success = 0, invalid_value = 1, out_of_memory = 2, not_init
                      invalid_handle = 400, not_found = 500, not_ready = 600, out_of_resources = 701,
                      not_supported = 801, update_failure = 910;
 
+/// Holds the emulator; counts how often this thread does.
+struct holder {
+  holder() { everything.lock(), ++depth; }
+  ~holder() { --depth, everything.unlock(); }
+  holder(const holder&) = delete;
+  holder& operator=(const holder&) = delete;
+  static inline thread_local int depth = 0;
+};
+/// Lets other threads use the emulator for a moment.
+inline void pause() {
+  const int held = std::exchange(holder::depth, 0);
+  for (int k = 0; k < held; ++k) everything.unlock();
+  std::this_thread::sleep_for(std::chrono::microseconds(100));
+  for (int k = 0; k < held; ++k) everything.lock();
+  holder::depth = held;
+}
+
+inline world& with_pause() {
+  world& w = all();
+  w.pause = pause;
+  return w;
+}
 /// Holds the emulator for one call. `problem` is what every call answers while something is wrong.
 struct call {
-  std::lock_guard<std::recursive_mutex> lock{everything};
-  world& w = all();
+  holder lock;
+  world& w = with_pause();
   int problem = !w.started ? not_initialized : w.lost != 0 ? w.lost : current == nullptr ? invalid_context : success;
 };
 

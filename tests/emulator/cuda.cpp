@@ -5,6 +5,7 @@
 // SINTER_EMULATOR_DRIVER    version that the driver tells (13000)
 // SINTER_EMULATOR_CAPABILITY  90
 // SINTER_EMULATOR_MODE      "exclusive": another process holds the GPU; "full": no memory for a context
+// SINTER_EMULATOR_UUIDS     "shared": processes have the same GPUs; else each has its own
 // SINTER_EMULATOR_FAULT     name of a kernel that makes an illegal access
 // SINTER_EMULATOR_REFUSE    name of a kernel whose launch is refused
 // SINTER_EMULATOR_CONDITIONS  "none": the driver has no conditional nodes; "no products": it takes no child graph in them
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstring>
 
 #include "call.hpp"
 
@@ -110,6 +112,14 @@ int cuDeviceGetAttribute(int* value, int attribute, int) {
 int cuDeviceTotalMem_v2(std::size_t* bytes, int device) {
   return *bytes = all().memory[static_cast<std::size_t>(device)].total(), success;
 }
+/// An emulated GPU is its process's own, but for a test that says otherwise.
+int cuDeviceGetUuid_v2(unsigned char* bytes, int device) {
+  std::memset(bytes, 0, 16);
+  const long process = setting("SINTER_EMULATOR_UUIDS") == "shared" ? 0 : static_cast<long>(::getpid());
+  std::memcpy(bytes, &device, sizeof device);
+  std::memcpy(bytes + 8, &process, sizeof process);
+  return success;
+}
 int cuDevicePrimaryCtxRetain(context** out, int device) {
   const std::lock_guard lock(everything);
   if (setting("SINTER_EMULATOR_MODE") == "exclusive") return unavailable;
@@ -117,6 +127,10 @@ int cuDevicePrimaryCtxRetain(context** out, int device) {
   return *out = all().contexts[static_cast<std::size_t>(device)].get(), success;
 }
 int cuCtxSetCurrent(context* c) { return current = c, success; }
+int cuCtxGetDevice(int* device) {
+  if (current == nullptr) return invalid_context;
+  return *device = current->device, success;
+}
 int cuCtxGetCurrent(context** c) { return *c = current, success; }
 int cuCtxSynchronize() {
   call c;

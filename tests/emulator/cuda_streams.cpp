@@ -157,6 +157,11 @@ int cuStreamCreate(stream** out, unsigned) {
   c.w.streams.insert(*out);
   return success;
 }
+int cuCtxGetStreamPriorityRange(int* least, int* most) { return *least = 0, *most = -5, success; }
+int cuStreamCreateWithPriority(stream** out, unsigned flags, int priority) {
+  if (priority < -5 || priority > 0) return invalid_value;
+  return cuStreamCreate(out, flags);
+}
 int cuStreamSynchronize(stream* s) {
   call c;
   if (c.problem != success) return c.problem;
@@ -168,7 +173,7 @@ int cuStreamQuery(stream* s) {
   if (c.problem != success) return c.problem;
   const bool done = s->done == s->asked;
   // Asking makes progress, as time does.
-  if (!done) c.w.run_until(*s, s->done + 1);
+  if (!done) c.w.run_until(*s, s->done + 1, false);
   return done ? success : not_ready;
 }
 int cuStreamWaitEvent(stream* s, event* e, unsigned) {
@@ -208,7 +213,7 @@ int cuEventQuery(event* e) {
   call c;
   if (c.problem != success) return c.problem;
   if (e->where == nullptr || e->where->done >= e->at) return success;
-  c.w.run_until(*e->where, e->where->done + 1);
+  c.w.run_until(*e->where, e->where->done + 1, false);
   return not_ready;
 }
 int cuEventSynchronize(event* e) {
@@ -348,7 +353,18 @@ int cuGraphLaunch(executable* e, stream* s) {
 }
 int cuGraphExecDestroy(executable* e) { return delete e, success; }
 
-/// For the stand-in of cuBLASLt: runs `run(data)` in the stream's order, as often as a graph is launched.
+/// For the stand-in of NCCL: runs `run(data)` in the stream's order, once `ready(data)` says so.
+int sinterEnqueueWhenReady(stream* s, int (*ready)(void*), void (*run)(void*), void* data, void (*release)(void*)) {
+  call c;
+  const std::shared_ptr<void> kept(data, release);
+  if (c.problem != success) return c.problem;
+  operation o;
+  o.ready = [=] { return ready(kept.get()) != 0; };
+  o.call = [=] { run(kept.get()); };
+  c.w.enqueue(*s, std::move(o));
+  return success;
+}
+/// For the stand-ins of other libraries: runs `run(data)` in the stream's order, as often as a graph is launched.
 int sinterEnqueue(stream* s, void (*run)(void*), void* data, void (*release)(void*)) {
   call c;
   const std::shared_ptr<void> kept(data, release);

@@ -255,25 +255,30 @@ static inline unsigned __activemask() { return sinter_emulated->active(); }
 struct sinter_copies {
   struct {
     void* to;
-    const void* from;  // null: zeros
+    const void* from;
     long group;
-    int bytes;
+    int bytes, filled;  // the rest is zeros
   } list[512];
   int count;
   long groups;
 };
 static sinter_copies sinter_pending[1024];
 namespace sx {
-static inline void sinter_copy(void* to, const void* from, int bytes) {
+static inline void sinter_copy(void* to, const void* from, int bytes, int filled) {
   sinter_copies& mine = sinter_pending[threadIdx.x];
   if (mine.count == 512) sinter_emulated->stop(1, 0);
-  if (((unsigned long)to | (unsigned long)from) % bytes != 0) __builtin_trap();
-  mine.list[mine.count++] = {to, from, mine.groups, bytes};
+  if (((unsigned long)to | (filled ? (unsigned long)from : 0)) % bytes != 0) __builtin_trap();
+  if (filled < 0 || filled > bytes) __builtin_trap();
+  mine.list[mine.count++] = {to, from, mine.groups, bytes, filled};
 }
-static inline void copy_async(void* to, const void* from) { sinter_copy(to, from, 16); }
+static inline void copy_async(void* to, const void* from) { sinter_copy(to, from, 16, 16); }
 template <int B>
 static inline void copy_or_zero(void* to, const void* from, bool inside) {
-  sinter_copy(to, inside ? from : nullptr, B);
+  sinter_copy(to, from, B, inside ? B : 0);
+}
+template <int B>
+static inline void copy_part(void* to, int offset, const void* from, int bytes) {
+  sinter_copy((char*)to + offset, from, B, bytes);
 }
 static inline void end_copies() { ++sinter_pending[threadIdx.x].groups; }
 template <int N>
@@ -282,8 +287,10 @@ static inline void await_copies() {
   int left = 0;
   for (int i = 0; i < mine.count; ++i)
     if (mine.list[i].group >= mine.groups - N) mine.list[left++] = mine.list[i];
-    else if (mine.list[i].from == nullptr) __builtin_memset(mine.list[i].to, 0, mine.list[i].bytes);
-    else __builtin_memcpy(mine.list[i].to, mine.list[i].from, mine.list[i].bytes);
+    else {
+      __builtin_memset(mine.list[i].to, 0, mine.list[i].bytes);
+      if (mine.list[i].filled) __builtin_memcpy(mine.list[i].to, mine.list[i].from, mine.list[i].filled);
+    }
   mine.count = left;
 }
 }  // namespace sx
@@ -318,6 +325,85 @@ static inline void multiply_tf32(float (&c)[4], const unsigned (&a)[4], const un
   }
   for (int i = 0; i < 4; ++i)
     for (int q = 0; q < 8; ++q) c[i] += rows[i / 2][q] * columns[i % 2][q];
+}
+}  // namespace sx
+
+// What the lanes of a warp do together, from the figures of the "PTX ISA", chapter "Warp Level Matrix Instructions". A lane is
+// groupID · 4 + threadID_in_group.
+namespace sx {
+/// Two registers of every lane.
+struct sinter_lanes {
+  unsigned long long of[32];
+  sinter_lanes(unsigned low, unsigned high, int kind) {
+    const unsigned long long* const all =
+        sinter_emulated->exchange(0xffffffffu, kind, low | (unsigned long long)high << 32);
+    for (int l = 0; l < 32; ++l) of[l] = all[l];
+  }
+  unsigned at(int lane, bool second) const { return (unsigned)(second ? of[lane] >> 32 : of[lane]); }
+};
+static inline float sinter_half(unsigned bits) {
+  const unsigned e = bits & 0x7fff, r = __float_as_uint(__uint_as_float(e << 13) * 0x1p112f);
+  return __uint_as_float(r | (e >= 0x7c00 ? 0x7f800000u : 0) | (bits & 0x8000) << 16);
+}
+static inline float sinter_brain(unsigned bits) { return __uint_as_float(bits << 16); }
+/// m16n8k16, m16n8k32: E elements a register. a0, a2 are of row groupID, a1, a3 of groupID + 8; a2, a3 and b1 begin at k = 4 E.
+template <int E, class S, class F>
+static inline void sinter_mma(S (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2], F element) {
+  const sinter_lanes low(a[0], a[1], -22), high(a[2], a[3], -23), right(b[0], b[1], -24);
+  const int group = sinter_emulated->lane / 4, in_group = sinter_emulated->lane % 4;
+  for (int i = 0; i < 4; ++i) {
+    const int column = in_group * 2 + i % 2;
+    S sum = 0;
+    for (int k = 0; k < 8 * E; ++k) {
+      const int lane = k % (4 * E) / E;
+      const unsigned x = (k < 4 * E ? low : high).at(group * 4 + lane, i >= 2),
+                     y = right.at(column * 4 + lane, k >= 4 * E);
+      sum += element(x, k % E) * element(y, k % E);
+    }
+    c[i] += sum;
+  }
+}
+static inline void mma_bf16(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  sinter_mma<2>(c, a, b, [](unsigned x, int i) { return sinter_brain(x >> 16 * i & 0xffff); });
+}
+static inline void mma_f16(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  sinter_mma<2>(c, a, b, [](unsigned x, int i) { return sinter_half(x >> 16 * i & 0xffff); });
+}
+static inline void mma_tf32(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  for (int i = 0; i < 6; ++i) {
+    const unsigned x = i < 4 ? a[i] : b[i - 4];
+    if (x << 19 != 0 && x != 0x7fffffffu) __builtin_trap();
+  }
+  sinter_mma<1>(c, a, b, [](unsigned x, int) { return __uint_as_float(x); });
+}
+static inline void mma_s8(int (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  sinter_mma<4>(c, a, b, [](unsigned x, int i) { return (int)(signed char)(x >> 8 * i & 0xff); });
+}
+template <bool T>
+static inline void load_matrices(unsigned (&r)[4], const void* at, int bytes = 0) {
+  const char* const line = (const char*)at + bytes;
+  if ((unsigned long)line % 16 != 0) __builtin_trap();
+  const unsigned long long* const all = sinter_emulated->exchange(0xffffffffu, T ? -29 : -28, (unsigned long)line);
+  const int lane = sinter_emulated->lane;
+  const char* lines[32];
+  for (int l = 0; l < 32; ++l) lines[l] = (const char*)all[l];
+  for (int m = 0; m < 4; ++m) {
+    if constexpr (T) {
+      unsigned short low, high;
+      __builtin_memcpy(&low, lines[m * 8 + lane % 4 * 2] + lane / 4 * 2, 2);
+      __builtin_memcpy(&high, lines[m * 8 + lane % 4 * 2 + 1] + lane / 4 * 2, 2);
+      r[m] = low | (unsigned)high << 16;
+    } else {
+      __builtin_memcpy(&r[m], lines[m * 8 + lane / 4] + lane % 4 * 4, 4);
+    }
+  }
+}
+static inline float most_or_nan(float a, float b) { return a != a || a > b ? a : b != b || b > a ? b : a; }
+/// As inexact as the instruction may be.
+static inline float exp2_near(float x) {
+  const float r = exp2f(x);
+  if (r < 0x1p-126f) return 0;
+  return r * (__float_as_uint(x) & 1 ? 1 + 0x1p-23f : 1 - 0x1p-23f);
 }
 }  // namespace sx
 

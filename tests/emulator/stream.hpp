@@ -40,6 +40,7 @@ struct module {
 struct operation {
   enum class kind { call, launch, fill, copy, wait, child, conditional } what = kind::call;
   std::function<void()> call;
+  std::function<bool()> ready;  ///< of a call that waits for other processes; empty for others
   // launch
   function* entry = nullptr;
   uint3 grid{1, 1, 1}, block{1, 1, 1};
@@ -143,12 +144,22 @@ struct world {
     }
     s.queue.push_back(std::move(o));
     ++s.asked;
-    if (!deferred) run_until(s, s.asked);
+    if (!deferred) run_until(s, s.asked, false);
   }
 
-  /// Does a stream's work up to the operation numbered `until`, and what it waits for.
-  void run_until(stream& s, std::uint64_t until) {
+  /// Does a stream's work up to the operation numbered `until`, and what it waits for. False where that work waits for another
+  /// process, and the caller does not: `pause` lets other threads use the emulator meanwhile.
+  bool run_until(stream& s, std::uint64_t until, bool waits = true) {
     while (s.done < until && !s.queue.empty()) {
+      const std::uint64_t before = s.done;
+      if (operation& first = s.queue.front(); first.what == operation::kind::wait) {
+        if (!run_until(*first.other, first.until, waits)) return false;
+      } else if (first.ready && lost == 0 && !first.ready()) {
+        if (!waits) return false;
+        pause();
+        continue;
+      }
+      if (s.done != before) continue;  // another thread did it meanwhile
       operation o = std::move(s.queue.front());
       s.queue.pop_front();
       for (std::size_t k = 0; k < std::min(s.queue.size(), std::size_t{64}); ++k)
@@ -156,7 +167,9 @@ struct world {
       perform(o);
       ++s.done;
     }
+    return true;
   }
+  void (*pause)() = nullptr;
   void drain(int device) {
     for (stream* s : streams)
       if (s->device == device) run_until(*s, s->asked);
@@ -188,7 +201,8 @@ struct world {
         }
         return;
       case operation::kind::wait:
-        return run_until(*o.other, o.until);
+        run_until(*o.other, o.until);
+        return;
       case operation::kind::child:
         for (auto& inner : o.inside) perform(inner);
         return;

@@ -135,7 +135,7 @@ inline drawn draw_control(std::uint64_t seed, bool symbols) {
   return d;
 }
 
-/// The values of a graph's results as the reference computes them without branches and loops, with bounds.
+/// The values of a graph's results as the reference computes them without branches, loops and attention, with bounds.
 struct expected {
   sinter::ir::graph plain;
   std::vector<bounded> nodes;
@@ -145,7 +145,9 @@ struct expected {
            const std::vector<std::int64_t>& sizes) {
     const bool control = has_control(g);
     if (control) plain = unrolled(g);
-    const sinter::ir::graph& from = control ? plain : g;
+    const bool attends = sinter::ir::has_attention(control ? plain : g);
+    if (attends) plain = sinter::ir::compose_attention(control ? plain : g);
+    const sinter::ir::graph& from = control || attends ? plain : g;
     nodes = evaluate(from, values, sizes);
     for (auto id : from.outputs) results.push_back(&nodes[id]);
   }

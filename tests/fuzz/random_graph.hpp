@@ -1,6 +1,8 @@
 // tests/fuzz/random_graph.hpp: random graphs over every op.
 #pragma once
 
+#include <sinter/ir/attention_site.hpp>
+
 #include "growing_graph.hpp"
 
 namespace fuzz {
@@ -430,6 +432,9 @@ class random_graph : public growing_graph {
     const node_id q = tensor(t, of(queries)), k = tensor(t, of(keys)), v = tensor(t, of(keys));
     const std::vector<std::int64_t> turn = heads ? std::vector<std::int64_t>{0, 2, 1} : std::vector<std::int64_t>{1, 0};
     node_id s = push(op::dot, {q, permute(k, turn)}, a);
+    sinter::ir::attention_site site;
+    site.q = q, site.k = k, site.v = v, site.products = s;
+    site.batch = heads;
     const shape all = shape_of(s);
     const auto last = static_cast<std::int64_t>(all.size()) - 1;
     if (chance(50)) {
@@ -446,7 +451,14 @@ class random_graph : public growing_graph {
       none.type = t;
       none.dims = all;
       none.literal = scalar::of(t, -1000);
+      if (chance(50)) site.allowed = seen;
       s = push(op::select, {seen, s, push(op::constant, {}, none)});
+    }
+    if (!keys.is(0) && chance(50)) {
+      site.score = chance(30) ? push(op::mul, {s, tensor(t, all)}) : s;
+      site.guarded = chance(70);
+      if (chance(30)) site.factors = {{sinter::ir::attention_factor::how::where, tensor(dtype::b8, all)}};
+      return void(keep(sinter::ir::push_attention(graph, site, {}).id()));
     }
     shape kept = all;
     kept.back() = 1;

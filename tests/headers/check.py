@@ -151,9 +151,10 @@ def programs(root, command):
     with open(os.path.join(root, "docs", "examples.md"), encoding="utf-8") as f:
         told = f.read()
     with open(os.path.join(root, "examples", "gpt.cpp"), encoding="utf-8") as f:
-        first = [line for line in f.read().splitlines() if "clang-format o" not in line][:20]
-    if "\n".join(["```cpp", *first]).rstrip() not in told:
-        wrong.append("docs/examples.md does not show the first 20 lines of examples/gpt.cpp")
+        lines_of_gpt = [line for line in f.read().splitlines() if "clang-format o" not in line]
+    first = lines_of_gpt[: lines_of_gpt.index("}") + 1]
+    if "\n".join(["```cpp", *first, "```"]) not in told:
+        wrong.append("docs/examples.md does not show examples/gpt.cpp up to the end of its first function")
     return wrong if lines else [*wrong, "using.cpp has no using lines"]
 
 

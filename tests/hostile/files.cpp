@@ -1,7 +1,7 @@
 // Mutated models and arrays: each is refused with a words, or loaded, traced and, where it is small, run. Never a crash, nor a hang, nor
 // memory beyond a multiple of the file.
 //
-//   hostile_files --seeds A..B [--corpus DIR] [--keep DIR]   mutations of these seeds
+//   hostile_files [--graphs] --seeds A..B [--corpus DIR] [--keep DIR]   mutations of these seeds, or of saved graphs alone
 //   hostile_files FILE...                                     files as they are
 //
 // Built with -fsanitize=fuzzer it is a target of libFuzzer instead, whose inputs begin with a byte that says the format.
@@ -10,11 +10,13 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <new>
+#include <sinter/engine/saved_graph.hpp>
 #include <sinter/io.hpp>
 #include <sinter/onnx.hpp>
 #include <sinter/sinter.hpp>
@@ -46,7 +48,7 @@ __attribute__((noinline)) void operator delete(void* p, std::size_t) noexcept { 
 
 namespace {
 
-enum format : unsigned char { model_file, safetensors_file, npy_file, formats };
+enum format : unsigned char { model_file, safetensors_file, npy_file, graph_file, formats };
 
 std::span<const std::byte> bytes_of(const std::string& s) { return std::as_bytes(std::span(s)); }
 
@@ -131,6 +133,18 @@ void try_archive(const std::string& file) {
   static_cast<void>(io::load<saved>(a, {.strict = sum % 2 == 0}));
 }
 
+[[noreturn]] void found(const char* what);
+
+/// A saved graph. What is accepted has a text that is read as the same graph.
+void try_graph(const std::string& file) {
+  const graph g = io::detail::parse_graph(file, "graph");
+  ++count.loaded;
+  const std::string text = engine::written(g);
+  ++count.traced;
+  if (engine::written(io::detail::parse_graph(text, "again")) != text)
+    found("a graph changes when it is saved and loaded");
+}
+
 [[noreturn]] void found(const char* what) {
   std::fprintf(stderr, "hostile file: %s\n", what);
   std::abort();
@@ -145,6 +159,7 @@ void try_file(const std::string& file, format as, std::uint64_t choice) {
   try {
     if (as == model_file) try_model(file, choice);
     else if (as == safetensors_file) try_archive(file);
+    else if (as == graph_file) static_cast<void>(io::detail::parse_graph(file, "graph"));
     else static_cast<void>(io::read_npy(bytes_of(file)));
   } catch (const user_error& e) {
     told = e.what();
@@ -153,7 +168,14 @@ void try_file(const std::string& file, format as, std::uint64_t choice) {
   } catch (const std::exception& e) {
     found(e.what());
   }
-  if (most - before > 1024 * file.size() + (std::size_t{16} << 20)) found("it takes too much memory");
+  // A graph, and each part of one, has a block of nodes at least.
+  const auto parts = static_cast<std::size_t>(std::count(file.begin(), file.end(), '{'));
+  const std::size_t most_allowed = as == graph_file ? 16 * file.size() + (parts + 2) * (std::size_t{1} << 15)
+                                                    : 1024 * file.size() + (std::size_t{16} << 20);
+  if (most - before > most_allowed) found("it takes too much memory");
+  if (as == graph_file) try {
+      try_graph(file);
+    } catch (const user_error&) {}
 }
 
 std::vector<std::string> seeds_of(format as) {
@@ -161,6 +183,13 @@ std::vector<std::string> seeds_of(format as) {
   if (as == model_file) {
     for (const auto& m : onnx_test::operator_models())
       for (const bool loss : {false, true}) out.push_back(onnx_test::model_of(m, loss));
+    return out;
+  }
+  if (as == graph_file) {
+    for (const auto& m : onnx_test::operator_models()) try {
+        const onnx::model loaded = onnx::load(bytes_of(onnx_test::model_of(m, false)), {});
+        out.push_back(engine::written(graph(traced(loaded, inputs_of(loaded, 2)))));
+      } catch (const error&) {}
     return out;
   }
   const std::string folder = std::filesystem::temp_directory_path() / ("sinter-hostile-" + std::to_string(::getpid()));
@@ -187,8 +216,11 @@ std::vector<std::string>& stock_of(format as) {
   return all[as];
 }
 
+int only = -1;  ///< the one format to draw, or all
+
 /// Models, most of them.
 format format_of(hostile::draws& draw) {
+  if (only >= 0) return static_cast<format>(only);
   return draw.below(8) ? model_file : static_cast<format>(1 + draw.below(formats - 1));
 }
 
@@ -220,6 +252,12 @@ std::string mutated_text(std::string s, hostile::draws& draw) {
                                       "\\u0000",
                                       "PK\x01\x02",
                                       "PK\x05\x06",
+                                      "%1",
+                                      " axes=[0]",
+                                      "((s0)/(2))",
+                                      "input 0",
+                                      "return %0",
+                                      " opaque loop length=3",
                                       "data_offsets",
                                       "__metadata__"};
   for (std::size_t n = 1 + draw.below(4); n > 0; --n) {
@@ -331,7 +369,8 @@ int main(int argc, char** argv) {
       const auto dots = range.find("..");
       from = std::stoull(range);
       to = std::stoull(range.substr(dots + 2));
-    } else if (word == "--corpus" && k + 1 < argc) take_corpus(argv[++k]);
+    } else if (word == "--graphs") only = graph_file;
+    else if (word == "--corpus" && k + 1 < argc) take_corpus(argv[++k]);
     else if (word == "--keep" && k + 1 < argc) keep = argv[++k];
     else if (word == "--seed-files") {
       for (const std::string& f : stock_of(model_file)) {

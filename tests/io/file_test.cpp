@@ -303,6 +303,18 @@ TEST_CASE("writers: processes of equal number do not meet") {
   }
 }
 
+TEST_CASE("writers: a save does not go on beside another one of its folder") {
+  const scratch_folder folder;
+  const std::string path = folder.path + "/x.graph";
+  {
+    const io::detail::folder_lock first("save_graph", path, location::current(), 0);
+    const std::string why = message_of([&] { io::detail::folder_lock("save_graph", path, location::current(), 0); });
+    CHECK(has(why, path));
+    CHECK(has(why, "another save has locked its folder for 0 seconds"));
+  }
+  CHECK(message_of([&] { io::detail::folder_lock("save_graph", path, location::current(), 0); }) == "");
+}
+
 TEST_CASE("writers: what a killed save has left goes with a later one to the folder") {
   const scratch_folder here;
   // Each in a process of its own, since one looks once a minute.

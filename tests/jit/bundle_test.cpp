@@ -75,6 +75,36 @@ TEST_CASE("child: on a GPU" * doctest::skip()) { work(device::cuda(), "cuda", "S
 TEST_CASE("a process without a compiler starts from the bundle of another") { two_processes("child: on the host"); }
 TEST_CASE("a process without NVRTC starts from the bundle of another") { two_processes("child: on a GPU"); }
 
+TEST_CASE("child: without a compiler nothing is interpreted" * doctest::skip()) {
+  CHECK(load_cache(variable("SINTER_TEST_LOAD")) > 0);
+  const auto f = compile([](tensor<float, 1> x) { return exp(x) * 0.37f; }, {.name = "f"});
+  precompile(f, spec<tensor<float, 1>>{{extent("n", 2, 100)}});
+  CHECK(f(tensor<float, 1>{0, 1}).to_vector().size() == 2);
+  CHECK(f.report().backend == "cpu");
+  CHECK(f(tensor<float, 1>{0, 1, 2, 3}).to_vector().size() == 4);
+  const auto g = compile([](tensor<float, 1> x) { return tanh(x) * 0.38f; }, {.name = "g"});
+  std::string said;
+  try {
+    g(tensor<float, 1>{0, 1});
+  } catch (const system_error& e) {
+    said = e.what();
+  }
+  for (const char* part : {"1 kernel is neither in the cache nor in a bundle", "tanh", "SINTER_CXX=none", "load_cache"})
+    CHECK_MESSAGE(said.find(part) != std::string::npos, said);
+}
+TEST_CASE("child: kernels of many extents are made ahead" * doctest::skip()) {
+  const auto f = compile([](tensor<float, 1> x) { return exp(x) * 0.37f; }, {.name = "f"});
+  precompile(f, spec<tensor<float, 1>>{{extent("n", 2, 100)}});
+  CHECK(save_cache(variable("SINTER_TEST_SAVE")) > 0);
+}
+TEST_CASE("SINTER_CXX=none refuses what a bundle lacks, by the names of ops, and interprets nothing") {
+  const scratch_folder a, b, shared;
+  const std::string path = shared.path + "/kernels.bundle";
+  REQUIRE(in_process("child: kernels of many extents are made ahead", a.path, "", path) == 0);
+  CHECK(::in_process("child: without a compiler nothing is interpreted",
+                     "SINTER_CXX=none SINTER_CACHE_DIR='" + b.path + "' SINTER_TEST_LOAD='" + path + "' ") == 0);
+}
+
 TEST_CASE("cache_dir chooses a function's folder; clear_cache empties one") {
   const scratch_folder chosen;
   const auto f = compile([](tensor<float, 1> x) { return exp(x) * 0.71f; }, {.cache_dir = chosen.path});

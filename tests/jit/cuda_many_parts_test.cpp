@@ -236,3 +236,35 @@ TEST_CASE("numbers of 64 bits that differ from part to part keep them on a GPU")
     CHECK(y[i].to(device::cpu())(2) == whole[i]);
   }
 }
+
+TEST_CASE("squares of large arrays share a launch, and the sum of all of them is computed once") {
+  constexpr std::size_t n = 5, small = 150;
+  std::vector<matrix> x, there;
+  double squares = 0;
+  for (std::size_t i = 0; i < n + small; ++i) {
+    x.push_back(normal<float>(make_key(static_cast<int>(i)), i < n ? 601 : 1, i < n ? 503 : 3) * 0.01f);
+    for (const float e : x.back().to_vector()) squares += static_cast<double>(e) * e;
+    there.push_back(x.back().to(device::cuda(0)));
+  }
+  const auto scaled = compile([](const std::vector<matrix>& all) {
+    tensor<double, 0> total = sum(square(cast<double>(all[0])));
+    for (std::size_t i = 1; i < all.size(); ++i) total = total + sum(square(cast<double>(all[i])));
+    const tensor<float, 0> by = cast<float>(rsqrt(total));
+    std::vector<matrix> out;
+    for (const matrix& a : all) out.push_back(a * by);
+    return out;
+  });
+  const auto got = scaled(there);
+  REQUIRE(got.size() == x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const auto want = x[i].to_vector(), is = got[i].to(device::cpu()).to_vector();
+    double worst = 0;
+    for (std::size_t e = 0; e < want.size(); ++e) {
+      const double by_hand = want[e] / std::sqrt(squares);
+      worst = std::max(worst, std::abs(is[e] - by_hand) / (1e-30 + std::abs(by_hand)));
+    }
+    CHECK(worst <= 1e-6);
+  }
+  // Sums of large arrays, sums of small ones, their sum, and the results.
+  CHECK(scaled.report().kernels <= 6);
+}

@@ -134,6 +134,22 @@ struct driver_without {
 
 }  // namespace
 
+TEST_CASE("the backend cudagraphs runs each op as a kernel of its own, and records calls") {
+  const auto f = [](const matrix& x, const matrix& w) { return vec(sum(tanh(matmul(x, w) * 2.f) + 1.f, axis<1>)); };
+  const auto on_host = compile(f), fused = compile(f), apart = compile(f, {.backend = "cudagraphs"});
+  std::vector<vec> kept;
+  for (int turn = 0; turn < 6; ++turn) {
+    const matrix x = waves(9, 7, turn), w = waves(7, 5, 1 - turn);
+    const auto there = to(std::tuple{x, w}, gpu);
+    const requests made = of([&] { kept.push_back(std::apply(apart, there)); });
+    if (turn > 1) CHECK(made == one_graph);
+    static_cast<void>(std::apply(fused, there));
+    check_close(values(kept.back()), values(on_host(x, w)), 2e-5);
+  }
+  CHECK(apart.report().backend == "cudagraphs");
+  CHECK(apart.report().kernels > fused.report().kernels);
+}
+
 TEST_CASE("a scan of any length is a part of the graph, and so are its gradients") {
   for (const std::int64_t steps : {0, 1, 2, 7}) {
     const auto given = [&](int turn) {

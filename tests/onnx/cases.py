@@ -3,7 +3,7 @@
 
     cases.py FOLDER                the list, a line a case: NAME, a tab, the reason (tests/onnx/excluded.txt holds it)
     cases.py FOLDER --check FILE   exit 1 and show lines that differ, for the cases that FOLDER has
-    cases.py FOLDER --results F... F hold lines of `onnx_run --suite`: how many of the cases that are not listed are ok, and the others
+    cases.py FOLDER --results F... F hold lines of `sinter-onnx --suite`: how many of the cases that are not listed are ok, and the others
     cases.py FOLDER --light TO     FOLDER/NAME.onnx with NAME_output_0.pb beside it, as cases below TO: their input is i / count
     cases.py MODEL --show          nodes of one model
 

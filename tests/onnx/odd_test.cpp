@@ -254,20 +254,37 @@ TEST_CASE("domains are written out, versions are missing, inputs have no extents
   CHECK(numbers(onnx::load(bytes_of(file), {.backend = "reference"})({x})[0]) == floats{1, 0, 3, 4, 5, 0});
 }
 
+TEST_CASE("indices out of range: gathers clamp them to their axis, scatters drop them") {
+  const auto at = [](const char* name, std::vector<std::int64_t> e, std::vector<std::int64_t> v) {
+    return integers_named(name, std::move(e), std::move(v));
+  };
+  const auto updates = floats_named("u", {2, 2}, {10, 20, 30, 40});
+  CHECK(one(node("Gather", {"x", "i"}, {"y"}, {attribute("axis", 1)}), x, 20, {at("i", {3}, {7, -9, -1})}) ==
+        floats{3, 1, 3, -6, 4, -6});
+  CHECK(one(node("GatherElements", {"x", "i"}, {"y"}, {attribute("axis", 1)}), x, 20, {at("i", {2, 1}, {5, -7})}) ==
+        floats{3, 4});
+  CHECK(one(node("GatherND", {"x", "i"}, {"y"}), x, 20, {at("i", {3, 2}, {0, 9, -8, 1, 1, -1})}) == floats{3, -2, -6});
+  CHECK(one(node("ScatterElements", {"x", "i", "u"}, {"y"}, {attribute("axis", 1)}), x, 20,
+            {at("i", {2, 2}, {0, 5, -8, -1}), updates}) == floats{10, -2, 3, 4, 5, 40});
+  CHECK(one(node("ScatterElements", {"x", "i", "u"}, {"y"}, {attribute("axis", 1)}), x, 20,
+            {at("i", {1, 2}, {2, 3}), floats_named("u", {1, 2}, {10, 20})}) == floats{1, -2, 10, 4, 5, -6});
+  CHECK(one(node("ScatterND", {"x", "i", "u"}, {"y"}), x, 20,
+            {at("i", {3, 2}, {0, 3, 1, -1, -3, 0}), floats_named("u", {3}, {10, 20, 30})}) ==
+        floats{1, -2, 3, 4, 5, 20});
+}
+
 TEST_CASE("operators of other domains are named where they are refused") {
   auto g = graph_of({message()
                          .text(1, "x")
                          .text(2, "label")
                          .text(2, "p")
-                         .text(3, "TreeEnsemble")
-                         .text(4, "TreeEnsembleClassifier")
+                         .text(3, "Words")
+                         .text(4, "DictVectorizer")
                          .text(7, "ai.onnx.ml"),
-                     message().text(1, "p").text(2, "m").text(4, "ZipMap").text(7, "ai.onnx.ml")},
+                     message().text(1, "p").text(2, "m").text(4, "CastMap").text(7, "ai.onnx.ml")},
                     {value("x", onnx_test::f32, {"N", "4"})}, {untyped("label"), untyped("m")});
   const std::string said = message_of([&] { loaded(g); });
-  CHECK(contains(
-      said,
-      "2 nodes have no operator here: ai.onnx.ml.TreeEnsembleClassifier (node 'TreeEnsemble'), ai.onnx.ml.ZipMap"));
+  CHECK(contains(said, "2 nodes have no operator here: ai.onnx.ml.DictVectorizer (node 'Words'), ai.onnx.ml.CastMap"));
 }
 
 TEST_CASE("flags, halves and bytes in the fields of other numbers") {

@@ -98,6 +98,7 @@ struct operator_model {
   int opset = 22;
   std::vector<message> before = {}, after = {};  ///< nodes around it; those after make `y0`, of which the loss is
   const char* no_gradient = nullptr;             ///< why it has none
+  std::string domain = {};
 };
 
 inline std::string name_of_input(std::size_t k) { return "x" + std::to_string(k); }
@@ -116,7 +117,7 @@ inline std::string model_of(const operator_model& m, bool loss) {
   }
   for (std::size_t k = 0; k < m.reals.size(); ++k) out.push_back("y" + std::to_string(k));
   g.nodes = m.before;
-  if (!m.op.empty()) g.nodes.push_back(node(m.op, in, out, m.attributes));
+  if (!m.op.empty()) g.nodes.push_back(node(m.op, in, out, m.attributes).text(7, m.domain));
   g.nodes.insert(g.nodes.end(), m.after.begin(), m.after.end());
   const auto untyped = [](const std::string& name, int type) {
     return message().text(1, name).part(2, message().part(1, message().number(1, static_cast<std::uint64_t>(type))));
@@ -482,6 +483,136 @@ inline void put_control(std::vector<operator_model>& all) {
                       node("OptionalGetElement", {"o"}, {"y0"})});
 }
 
+/// Models of com.microsoft's operators.
+inline void put_microsoft(std::vector<operator_model>& all) {
+  using attributes = std::vector<message>;
+  const auto put = [&](const char* op, std::vector<operand> in, attributes a = {}, std::vector<bool> reals = {true},
+                       const char* no_gradient = nullptr) {
+    all.push_back({op, std::move(in), std::move(a), std::move(reals), 20, {}, {}, no_gradient, "com.microsoft"});
+  };
+  const auto heads = [](std::int64_t n) { return attribute("num_heads", n); };
+  const operand rows = x({1, 2, 4}), scale = x({4}, 0.5, 1.5), shift = x({4});
+  put("BiasAdd", {rows, shift, rows});
+  for (const char* op : {"BiasGelu", "FastGelu", "BiasSplitGelu"}) put(op, {rows, shift});
+  for (const char* op : {"Gelu", "QuickGelu"}) put(op, {rows});
+  put("SimplifiedLayerNormalization", {rows, scale});
+  put("SkipLayerNormalization", {rows, rows, scale, shift, shift}, {}, {true, true, true, true});
+  put("SkipSimplifiedLayerNormalization", {rows, rows, scale});
+  put("EmbedLayerNormalization",
+      {integers({1, 2}, {2, 0}, i32), integers({1, 2}, {1, 0}, i32), x({3, 4}), x({2, 4}), x({2, 4}), scale, shift,
+       integers({1, 2}, {1, 0}, i32)},
+      {}, {true, false});
+  for (const char* op : {"FusedMatMul", "TransposeMatMul"})
+    put(op, {x({3, 2}), x({2, 3})}, {attribute("transA", 1), attribute("transB", 1), attribute_float("alpha", 0.5f)});
+  put("FusedGemm", {x({2, 3}), x({3, 2}), x({2})}, {attribute_text("activation", "Tanh")});
+  put("FusedConv", {x({1, 2, 4}), x({2, 2, 2}), x({2}), x({1, 2, 3})}, {attribute_text("activation", "Sigmoid")});
+  put("GroupNorm", {x({1, 3, 4}), scale, shift}, {attribute("groups", 2), attribute("activation", 1)});
+  put("NhwcConv", {x({1, 4, 2}), x({3, 2, 2}), x({3})});
+  put("Attention", {rows, x({4, 12}), x({12}), integers({1, 3}, {1, 0, 1}, i32), x({2, 1, 2, 1, 2})},
+      {heads(2), attribute("unidirectional", 1)}, {true, true});
+  put("MultiHeadAttention", {rows, x({1, 3, 4}), x({1, 3, 4}), x({12}), none(), x({1, 2, 2, 3})}, {heads(2)});
+  put("GroupQueryAttention",
+      {x({1, 2, 8}), x({1, 2, 4}), x({1, 2, 4}), x({1, 1, 1, 4}), x({1, 1, 1, 4}), integers({1}, {2}, i32),
+       integers({1}, {3}, i32), x({4, 2}), x({4, 2})},
+      {heads(2), attribute("kv_num_heads", 1), attribute("do_rotary", 1), attribute_float("softcap", 2)},
+      {true, true, true});
+  put("RotaryEmbedding", {x({1, 2, 8}), list({1}), x({4, 2}), x({4, 2})});
+  const auto byte = [](std::vector<std::int64_t> e, std::vector<std::int64_t> v) {
+    return integers(std::move(e), std::move(v), u8);
+  };
+  const operand packed = byte({2, 2, 4}, {18, 52, 86, 120, 4, 66, 7, 33, 99, 1, 2, 3, 101, 35, 71, 9});
+  put("MatMulNBits", {x({2, 16}), packed, x({4}, 0.2, 0.6)},
+      {attribute("N", 2), attribute("K", 16), attribute("bits", 4), attribute("block_size", 8)});
+  put("GatherBlockQuantized", {byte({2, 4}, {18, 52, 86, 120, 4, 66, 7, 33}), list({1, 0, 1}), x({2, 1})},
+      {attribute("bits", 4), attribute("block_size", 16), attribute("quantize_axis", 1)});
+}
+/// Models of com.microsoft's operators of 8-bit values.
+inline void put_microsoft_bytes(std::vector<operator_model>& all) {
+  const auto put = [&](const char* op, std::vector<operand> in, std::vector<message> a = {}, bool real = false) {
+    all.push_back(
+        {op, std::move(in), std::move(a), {real}, 20, {}, {}, "its inputs or results are integers", "com.microsoft"});
+  };
+  const auto byte = [](std::vector<std::int64_t> e, std::vector<std::int64_t> v) {
+    return integers(std::move(e), std::move(v), u8);
+  };
+  const operand a = byte({2, 2}, {1, 200, 33, 47}), s = reals({}, {0.1}), z = byte({}, {9});
+  for (const char* op : {"QLinearAdd", "QLinearMul"}) put(op, {a, s, z, a, s, z, s, z});
+  for (const char* op : {"QLinearSigmoid", "QLinearLeakyRelu", "QLinearSoftmax"}) put(op, {a, s, z, s, z});
+  put("QLinearConcat", {s, z, a, s, z, a, s, z}, {attribute("axis", 1)});
+  put("QLinearWhere", {integers({2, 2}, {1, 0, 0, 1}, b8), a, s, z, a, s, z, s, z});
+  const operand image = byte({1, 1, 3}, {4, 9, 220});
+  put("QLinearGlobalAveragePool", {image, s, z, s, z});
+  put("QLinearAveragePool", {image, s, z, s, z}, {attribute_list("kernel_shape", {2})});
+  put("QLinearConv", {byte({1, 3, 1}, {4, 9, 220}), s, z, byte({1, 1, 2}, {5, 6}), s, z, s, z},
+      {attribute("channels_last", 1)});
+  put("QGemm", {a, s, z, a, s, z, integers({2}, {40, -3}, i32), s, z}, {attribute("transB", 1)});
+  put("MatMulIntegerToFloat", {a, a, s, s, z, z}, {}, true);
+  put("DynamicQuantizeMatMul", {reals({1, 2}, {0.5, -1}), a, s, z}, {}, true);
+  put("QAttention",
+      {byte({1, 2, 2}, {1, 200, 33, 47}), byte({2, 6}, {1, 2, 3, 4, 5, 6, 9, 8, 7, 6, 5, 4}),
+       reals({6}, {0, 1, 2, 3, 4, 5}), s, s},
+      {attribute("num_heads", 1)}, true);
+  put("QuantizeLinear", {reals({2}, {0.5, -1}), s, z});
+  put("DequantizeLinear", {a, s, z}, {}, true);
+}
+
+/// Models of ai.onnx.ml's operators, whose results are f32 or labels.
+inline void put_columns_of_tables(std::vector<operator_model>& all) {
+  const auto put = [&](const char* op, std::vector<operand> in, std::vector<message> a,
+                       std::vector<bool> reals = {false}, const char* why = "its results are f32 or labels") {
+    all.push_back({op, std::move(in), std::move(a), std::move(reals), 20, {}, {}, why, "ai.onnx.ml"});
+  };
+  const operand rows = x({3, 2});
+  const message split = attribute_floats("nodes_values", {0.25f, 0, 0}),
+                yes = attribute_list("nodes_truenodeids", {1, 0, 0}),
+                no = attribute_list("nodes_falsenodeids", {2, 0, 0}),
+                column = attribute_list("nodes_featureids", {1, 0, 0}),
+                tree = attribute_list("nodes_treeids", {0, 0, 0}), id = attribute_list("nodes_nodeids", {0, 1, 2}),
+                how = attribute_texts("nodes_modes", {"BRANCH_LEQ", "LEAF", "LEAF"});
+  const auto leaves = [](const std::string& of) {
+    return std::vector<message>{attribute_list(of + "_treeids", {0, 0}), attribute_list(of + "_nodeids", {1, 2}),
+                                attribute_list(of + "_ids", {0, 0}), attribute_floats(of + "_weights", {-1, 2})};
+  };
+  std::vector<message> regressor{split, yes, no, column, tree, id, how}, classifier = regressor;
+  for (const auto& m : leaves("target")) regressor.push_back(m);
+  for (const auto& m : leaves("class")) classifier.push_back(m);
+  const message labels = attribute_list("classlabels_int64s", {4, 7}),
+                ints = attribute_list("classlabels_ints", {4, 7});
+  classifier.push_back(labels);
+  put("TreeEnsembleRegressor", {rows}, regressor);
+  put("TreeEnsembleClassifier", {rows}, classifier, {false, false});
+  const auto tensor_of = [](const char* name, const operand& o) {
+    return attribute_tensor(name, constant_tensor("", o));
+  };
+  put("TreeEnsemble", {rows},
+      {attribute_list("tree_roots", {0}), tensor_of("nodes_modes", integers({1}, {0}, u8)),
+       attribute_list("nodes_featureids", {1}), tensor_of("nodes_splits", reals({1}, {0.25})),
+       attribute_list("nodes_truenodeids", {0}), attribute_list("nodes_trueleafs", {1}),
+       attribute_list("nodes_falsenodeids", {1}), attribute_list("nodes_falseleafs", {1}),
+       attribute_list("leaf_targetids", {0, 0}), tensor_of("leaf_weights", reals({2}, {-1, 2}))});
+  const message w = attribute_floats("coefficients", {0.5f, -2}), kernel = attribute_text("kernel_type", "RBF"),
+                by = attribute_floats("kernel_params", {0.5f, 0, 3}), rho = attribute_floats("rho", {0.25f}),
+                vectors = attribute_floats("support_vectors", {1, 0, 0.5f, -1});
+  put("LinearRegressor", {rows}, {w});
+  put("LinearClassifier", {rows}, {w, attribute_floats("intercepts", {0.5f}), ints}, {false, false});
+  put("SVMRegressor", {rows}, {kernel, by, vectors, w, rho, attribute("n_supports", 2)});
+  put("SVMClassifier", {rows}, {kernel, by, vectors, w, rho, attribute_list("vectors_per_class", {1, 1}), ints},
+      {false, false});
+  put("Scaler", {rows}, {attribute_floats("offset", {1, 2}), attribute_floats("scale", {3, 4})});
+  put("Normalizer", {rows}, {attribute_text("norm", "L2")});
+  put("Binarizer", {rows}, {});
+  put("FeatureVectorizer", {rows, rows}, {attribute_list("inputdimensions", {2, 2})});
+  put("OneHotEncoder", {list({2, 0})}, {attribute_list("cats_int64s", {0, 2})});
+  put("LabelEncoder", {list({2, 0})},
+      {attribute_list("keys_int64s", {0, 2}), attribute_floats("values_floats", {1, 2})});
+  put("CategoryMapper", {list({2, 0})},
+      {attribute_list("cats_int64s", {0, 2}), attribute_texts("cats_strings", {"a", "b"})});
+  put("Imputer", {rows}, {attribute_floats("imputed_value_floats", {1}), attribute_float("replaced_value_float", 0)},
+      {true}, nullptr);
+  put("ArrayFeatureExtractor", {rows, list({1, 0, 1})}, {}, {true}, nullptr);
+  put("ZipMap", {rows}, {attribute_list("classlabels_int64s", {4, 7})}, {true}, nullptr);
+}
+
 /// Models of all operators; some have several. One that is written as nodes around tells its operators by `operators_of`.
 inline const std::vector<operator_model>& operator_models() {
   static const std::vector<operator_model> all = [] {
@@ -495,6 +626,9 @@ inline const std::vector<operator_model>& operator_models() {
     put_regions(list_of_all);
     put_quantised(list_of_all);
     put_control(list_of_all);
+    put_microsoft(list_of_all);
+    put_microsoft_bytes(list_of_all);
+    put_columns_of_tables(list_of_all);
     return list_of_all;
   }();
   return all;

@@ -13,6 +13,8 @@
 #include <string>
 
 #include "../paths.hpp"
+#include "../scratch_folder.hpp"
+#include "exported.hpp"
 
 using namespace sinter;
 namespace fs = std::filesystem;
@@ -121,4 +123,68 @@ TEST_CASE("cases of ONNX's suite agree but for those that are listed") {
   }
   MESSAGE(right << " of " << cases.size() << " agree, " << known << " are known to differ");
   CHECK(right > 0);
+}
+
+// Where $SINTER_ONNX_EXPORT is set, too: each case of tensors is traced, saved, loaded and compared. Compositions may round
+// otherwise, by 1e-5 at most. ONNX Runtime runs the saved file, where it is found.
+TEST_CASE("cases of ONNX's suite are exported, come back with the same values, and ONNX Runtime gives them, too") {
+  const char* const suite = std::getenv("SINTER_ONNX_SUITE");
+  if (!suite || !*suite || !std::getenv("SINTER_ONNX_EXPORT")) {
+    MESSAGE("skipped: SINTER_ONNX_SUITE and SINTER_ONNX_EXPORT are not both set");
+    return;
+  }
+  const auto left_out = listed("excluded.txt");
+  const options how{.backend = "reference"};
+  const scratch_folder scratch;
+  const bool beside = onnx::runtime_problem().empty();
+  int cases = 0, exported = 0, equal = 0, ran = 0;
+  std::map<std::string, int> refusals, of_runtime;
+  for (const auto& entry : fs::recursive_directory_iterator(suite)) {
+    const fs::path folder = entry.path().parent_path();
+    if (entry.path().filename() != "model.onnx" || !fs::exists(folder / "test_data_set_0")) continue;
+    const std::string name = folder.filename().string(), path = scratch.path + "/m.onnx";
+    if (left_out.count(name)) continue;
+    onnx_test::exported out;
+    onnx::tensor_list in, want;
+    try {
+      const onnx::model m = onnx::load(entry.path().string(), how);
+      for (const auto& v : values(folder / "test_data_set_0", "input", m.inputs())) in.push_back(v.tensor());
+      static_cast<void>(onnx_test::graph_of(m, in));
+      out = onnx_test::export_again(m, in, path, how);
+      if (!out.refused) want = m(in);
+    } catch (const user_error&) {
+      continue;  // sequences, texts, or shapes that depend on values: no graph
+    }
+    ++cases;
+    exported += !out.refused;
+    if (out.refused) {
+      ++refusals[out.why];
+      continue;
+    }
+    equal += out.equal;
+    CHECK_MESSAGE(out.why == "", name);
+    if (!beside) continue;
+    try {
+      const auto y = onnx::runtime_model(path)(in);
+      ++ran;
+      REQUIRE(y.size() == want.size());
+      for (std::size_t k = 0; k < y.size(); ++k) {
+        const double off = onnx_test::difference(y[k].to_array(), want[k].to_array());
+        const dtype type = want[k].to_array().type;
+        // Halves have 11 and 8 digits.
+        const double most = type == dtype::f16 ? 0x1p-10 : type == dtype::bf16 ? 0x1p-7 : 1e-5;
+        CHECK_MESSAGE(off <= most, name << " in ONNX Runtime, result " << k);
+      }
+    } catch (const user_error& e) {
+      ++of_runtime[name + ": " + std::string(e.what()).substr(0, 200)];
+    }
+  }
+  const auto listing = [](const std::map<std::string, int>& all) {
+    std::string text;
+    for (const auto& [what, times] : all) text += std::to_string(times) + " times: " + what + "\n";
+    return text;
+  };
+  MESSAGE(exported << " of " << cases << " exported, " << equal << " with equal bits\n" << listing(refusals));
+  MESSAGE("ONNX Runtime runs " << ran << ", refuses\n" << listing(of_runtime));
+  CHECK(exported * 10 >= cases * 9);
 }

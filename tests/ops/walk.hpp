@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include <sinter/engine/saved_graph.hpp>
+#include <sinter/io/graphs.hpp>
 #include <sinter/sinter.hpp>
 
 #include "../front/ops_support.hpp"
@@ -107,6 +109,7 @@ class walk {
   }
 
   void run() const {
+    check_saved();
     for (const std::string& backend : backends()) {
       INFO("backend ", backend);
       if (check(backend, expected_)) continue;
@@ -119,6 +122,16 @@ class walk {
   }
 
  private:
+  /// The graph of all rows as a file, and back.
+  void check_saved() const {
+    const auto copy = std::make_shared<sinter::engine::tracer>(*tracer_);
+    for (const auto& e : expected_) copy->graph.outputs.push_back(e.node);
+    const sinter::graph whole{std::shared_ptr<const sinter::engine::tracer>(copy)};
+    const std::string text = sinter::engine::written(whole);
+    const auto back = sinter::engine::read_graph(text, "rows", {&whole, 1});
+    CHECK(sinter::ir::print(back.body) == sinter::ir::print(sinter::ir::inlined(copy->graph)));
+  }
+
   struct expectation {
     std::string name;
     sinter::ir::node_id node;

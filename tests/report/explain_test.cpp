@@ -47,6 +47,20 @@ TEST_CASE("explain tells kernels, their ops and lines, bytes and operations") {
   CHECK(contains(text, "= f32(64, 100) exp %0"));
 }
 
+TEST_CASE("explain tells the steps and the tree of the recipe that takes a kernel") {
+  const auto f = [](tensor<float, 2> x, tensor<float, 2> y) { return exp(matmul(x, y)); };
+  const auto e = explain(f)(ones<float>(40, 70), ones<float>(70, 50));
+  const report& r = e.specialisations.at(0).what;
+  REQUIRE(r.steps.size() == 1);
+  const std::string& loops = r.steps[0].loops;
+  INFO(loops);
+  CHECK(loops.compare(0, 12, "cpu product\n") == 0);
+  CHECK(contains(loops, "\nlaunch\n  for i1.0 of 1 grid"));
+  CHECK(contains(e.text(), "\n      cpu product\n        split p1 by "));
+  const auto scan = [](tensor<float, 1> x) { return cumsum(x, axis<0>); };
+  CHECK(explain(scan)(ones<float>(9)).specialisations.at(0).what.steps.at(0).loops == "");
+}
+
 TEST_CASE("explain tells layers that are alike once") {
   using matrix = tensor<float, 2>;
   const auto f = [](matrix h, std::vector<matrix> w) {

@@ -127,6 +127,17 @@ TEST_CASE("schedule: roles of axes, and the pass of each value") {
   CHECK(contains(text, "within a row; after 1 pass\n"));
 }
 
+TEST_CASE("schedule and loops: the steps of the recipe that takes a kernel, and the tree") {
+  const std::string steps = logged("schedule");
+  INFO(steps);
+  CHECK(contains(steps, "\nrows\n  bind p0 grid\n  split p1 by 4 guard\n"));
+  const std::string text = logged("loops");
+  INFO(text);
+  CHECK(only(text, "loops"));
+  CHECK(contains(text, "[sinter:loops] exp reduce_maximum"));
+  CHECK(contains(text, "\nlaunch\n  for i0.0 of 4 grid\n"));
+}
+
 TEST_CASE("output_code: the kernels' text") {
   const std::string text = logged("output_code");
   CHECK(only(text, "output_code"));
@@ -160,7 +171,7 @@ TEST_CASE("several channels, all of them, none; a word that is no channel is tol
   CHECK(!contains(two, "[sinter:warning]"));
   const std::string all = logged("all");
   for (const char* channel :
-       {"guards", "recompiles", "graph_breaks", "graph", "rewrite", "fusion", "output_code", "cache", "perf"})
+       {"guards", "recompiles", "graph_breaks", "graph", "rewrite", "fusion", "loops", "output_code", "cache", "perf"})
     CHECK_MESSAGE(contains(all, std::string("[sinter:") + channel + "]"), channel);
   CHECK(logged("").empty());
   const std::string wrong = logged("gaurds,perf");

@@ -186,3 +186,35 @@ TEST_CASE("the order of pushing does not show after dead_code") {
   };
   CHECK(build(false) == build(true));
 }
+
+TEST_CASE("a step with an effect stands before its first reader, not before all other work") {
+  const auto called = [](graph& g, const value& x) {
+    auto f = std::make_shared<ir::foreign>();
+    f->name = "step";
+    f->identity = ir::new_identity();
+    ir::opaque step;
+    step.kind = ir::opaque_kind::host_call;
+    step.function = std::move(f);
+    step.results = {{dtype::f32, {3}}};
+    return value(g, ir::push_opaque(g, ir::seal(std::move(step)), {x.id()}, {})[0]);
+  };
+  // Layers multiply what a step gives; all steps are pushed first.
+  constexpr std::size_t layers = 6;
+  graph g;
+  value h(g, g.add_input(dtype::f32, {3}));
+  std::vector<value> weights;
+  for (std::size_t k = 0; k < layers; ++k) weights.push_back(called(g, value(g, g.add_input(dtype::f32, {3}))));
+  for (std::size_t k = 0; k < layers; ++k) h = k % 2 ? exp(weights[k] * h) : exp(h * weights[k]);
+  called(g, h);  // which nobody reads
+  g.outputs = {h.id()};
+  const graph after = dead_code(g);
+  ir::check(after, "dead_code");
+  REQUIRE(after.effects.size() == layers + 1);
+  CHECK(ir::equal(dead_code(after), after));
+  for (std::size_t k = 1; k < layers; ++k) {
+    // The layer before is complete.
+    std::size_t exponentials = 0;
+    for (node_id id = 0; id < after.effects[k]; ++id) exponentials += after[id].code == ir::op::exp;
+    CHECK(exponentials == k);
+  }
+}

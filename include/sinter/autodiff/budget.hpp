@@ -95,6 +95,8 @@ class pieces {
   }
   double work_of(ir::node_id id) const {
     const ir::node& n = g_[id];
+    if (ir::ops::is_attention(n.code))
+      return 4 * elements(g_[n.in[0]].extents) * elements({g_[n.in[1]].extents.end()[-2]});
     if (n.code != ir::op::dot) return elements(n.extents);
     const ir::shape& a = g_[n.in[0]].extents;
     return 2 * elements(n.extents) * elements({a.end() - n.attr.ints[1], a.end()});

@@ -172,7 +172,7 @@ inline ir::graph products_of(const ir::graph& part) {
   ir::graph out = part;
   out.outputs.clear();
   for (auto id : part.live())
-    if (part[id].code == ir::op::dot) out.outputs.push_back(id);
+    if (part[id].code == ir::op::dot || part[id].code == ir::op::attention) out.outputs.push_back(id);
   return out;
 }
 

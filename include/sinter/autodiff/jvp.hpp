@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../base/series.hpp"
+#include "attention.hpp"
 #include "opaque_forward.hpp"
 
 namespace sinter::engine::autodiff {
@@ -45,6 +46,7 @@ inline values push_forward(ir::graph& g, std::span<const ir::node_id> ys, std::s
     }
     if (!any) continue;
     if (s.n().code == op::opaque) results.emplace(id, push_opaque(g, id, t, push_forward));
+    else if (ir::ops::is_attention(s.n().code)) tangent[id] = push_attention(g, id, t, push_forward);
     else tangent[id] = push_forward(s, t);
   }
   values out;

@@ -5,10 +5,6 @@
 
 namespace sinter::engine::autodiff {
 
-/// Tangents of `ys` for tangents of `wrt`; empty for zero. Also in a part; jvp.hpp has the only definition.
-using push_rule = values (*)(ir::graph& g, std::span<const ir::node_id> ys, std::span<const ir::node_id> wrt,
-                             const values& tangents);
-
 inline values push_cond(const detail::opaque_site& s, const values& tangents, push_rule push_forward) {
   ir::opaque made;
   series<ir::node_id> in;

@@ -15,6 +15,9 @@ using values = series<value>;
 /// Cotangents of `wrt` for cotangents of `ys`; empty for zero. Also in a part; vjp.hpp has the only definition.
 using pull_rule = values (*)(ir::graph& g, std::span<const ir::node_id> ys, const values& seeds,
                              std::span<const ir::node_id> wrt, location where);
+/// Tangents of `ys` for tangents of `wrt`; empty for zero. Also in a part; jvp.hpp has the only definition.
+using push_rule = values (*)(ir::graph& g, std::span<const ir::node_id> ys, std::span<const ir::node_id> wrt,
+                             const values& tangents);
 
 namespace detail {
 

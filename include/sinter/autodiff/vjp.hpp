@@ -5,6 +5,8 @@
 
 #include "../base/sorted.hpp"
 #include "../ir/ops/table.hpp"
+#include "attention.hpp"
+#include "found_attention.hpp"
 #include "opaque.hpp"
 #include "partials.hpp"
 
@@ -33,8 +35,9 @@ struct recomputed_range {
 /// Cotangents by node, from the results to their operands. `anew` has the ranges to recompute, the last one first.
 class pulling {
  public:
-  pulling(ir::graph& g, std::span<const ir::node_id> wrt, std::span<const recomputed_range> anew)
-      : g_(g), active_(smooth_from(g, wrt)), cotangent_(g.size()), anew_(anew) {}
+  pulling(ir::graph& g, std::span<const ir::node_id> wrt, std::span<const recomputed_range> anew,
+          const found_attentions* found = nullptr)
+      : g_(g), active_(smooth_from(g, wrt)), cotangent_(g.size()), anew_(anew), found_(found) {}
 
   void add(ir::node_id id, const value& part) {
     if (!part || !active_[id]) return;
@@ -62,7 +65,16 @@ class pulling {
         all[static_cast<std::size_t>(s.n().attr.ints[0])] = ct;
         continue;
       }
+      if (found_)
+        if (const auto at = found_->find(id); at != found_->end()) {
+          pull_found(id, at->second, ct);
+          continue;
+        }
       const series<char> asked = asked_of(s.n());
+      if (ir::ops::is_attention(s.n().code)) {
+        add_all(id, asked, pull_attention(g_, id, ct, asked, pull_back));
+        continue;
+      }
       if (const auto all = vjps_of(s.n().code)) {
         add_all(id, asked, all(s, asked, ct));
         continue;
@@ -133,6 +145,33 @@ class pulling {
     for (std::size_t k = 0; k < asked.size(); ++k) add(asked[k], value(g_, results[k], where));
   }
 
+  /// Pulls the cotangent of a product by which attention ends to the operands of its op. These may be behind the product; their
+  /// own operands are before it.
+  void pull_found(ir::node_id mix, ir::node_id made, const value& ct) {
+    sorted_map<ir::node_id, value> behind;
+    const auto give = [&](ir::node_id id, const value& part) {
+      if (!part || !active_[id]) return;
+      if (id < mix) return add(id, part);
+      value& sum = behind[id];
+      sum = sum ? sum + part : part;
+    };
+    give(made, ct);
+    for (ir::node_id id = made + 1; id-- > mix && !behind.empty();) {
+      const auto at = behind.find(id);
+      if (at == behind.end()) continue;
+      const value own(g_, at->second.id(), g_[id].where);
+      behind.erase(at);
+      const series<char> asked = asked_of(g_[id]);
+      const series<ir::node_id> in = g_[id].in;
+      values parts(asked.size());
+      if (ir::ops::is_attention(g_[id].code)) parts = pull_attention(g_, id, own, asked, pull_back);
+      else
+        for (std::size_t k = 0; k < asked.size(); ++k)
+          if (asked[k]) parts[k] = pull(site{g_, id}, k, own);
+      for (std::size_t k = 0; k < asked.size(); ++k) give(in[k], parts[k]);
+    }
+  }
+
   /// The operands that receive a cotangent.
   series<char> asked_of(const ir::node& n) const {
     series<char> asked;
@@ -153,12 +192,14 @@ class pulling {
   series<char> active_;
   values cotangent_;
   std::span<const recomputed_range> anew_;
+  const found_attentions* found_;
   sorted_map<ir::node_id, values> results_;  ///< of opaque nodes
 };
 
 inline values pull_back_with(ir::graph& g, std::span<const ir::node_id> ys, const values& seeds,
-                             std::span<const ir::node_id> wrt, std::span<const recomputed_range> anew) {
-  pulling all(g, wrt, anew);
+                             std::span<const ir::node_id> wrt, std::span<const recomputed_range> anew,
+                             const found_attentions* found = nullptr) {
+  pulling all(g, wrt, anew, found);
   for (std::size_t k = 0; k < ys.size(); ++k) all.add(ys[k], seeds[k]);
   all.run();
   values out;
@@ -184,18 +225,28 @@ inline void check_loss(const ir::graph& g, ir::node_id y, location where) {
 
 namespace sinter::engine {
 
-/// Cotangents of `wrt` for the rank-0 floating node y, in order, each with the dtype and extents of its node. A cotangent is
-/// zero if y does not depend smoothly on its node. Ties of a maximum or minimum reduction share the cotangent equally. All
-/// pushed nodes are differentiable again. Throws user_error [grad] unless y is a floating scalar.
-SINTER_API series<ir::node_id> gradient(ir::graph& g, ir::node_id y, std::span<const ir::node_id> wrt, location where) {
-  using ir::value;
-  autodiff::check_loss(g, y, where);
+namespace autodiff {
+
+/// The gradient as below, through the op for attention in users' words where `keeps` accepts it.
+inline series<ir::node_id> gradient_with(ir::graph& g, ir::node_id y, std::span<const ir::node_id> wrt,
+                                         const ir::kept_attention& keeps, location where) {
+  check_loss(g, y, where);
+  const found_attentions found = find_attentions(g, y, wrt, keeps);
   const value seed = value(g, y, where).like(1.0);
-  const auto cotangents = autodiff::pull_back(g, {&y, 1}, {seed}, wrt, where);
+  const auto cotangents = pull_back_with(g, {&y, 1}, {seed}, wrt, {}, &found);
   series<ir::node_id> result;
   for (std::size_t k = 0; k < wrt.size(); ++k)
     result.push_back(cotangents[k] ? cotangents[k].id() : g.constant(g[wrt[k]].type, 0.0, g[wrt[k]].extents, where));
   return result;
+}
+
+}  // namespace autodiff
+
+/// Cotangents of `wrt` for the rank-0 floating node y, in order, each with the dtype and extents of its node. A cotangent is
+/// zero if y does not depend smoothly on its node. Ties of a maximum or minimum reduction share the cotangent equally. All
+/// pushed nodes are differentiable again. Throws user_error [grad] unless y is a floating scalar.
+SINTER_API series<ir::node_id> gradient(ir::graph& g, ir::node_id y, std::span<const ir::node_id> wrt, location where) {
+  return autodiff::gradient_with(g, y, wrt, {}, where);
 }
 
 }  // namespace sinter::engine

@@ -78,8 +78,8 @@ inline void warn_once(const std::string& text, const std::string& cause) {
 inline void warn_once(const std::string& text) { warn_once(text, text); }
 
 /// The channels that SINTER_LOGS may list, besides "all".
-inline constexpr std::string_view channels[] = {"guards", "recompiles", "graph_breaks", "graph", "rewrite",
-                                                "fusion", "schedule",   "output_code",  "cache", "perf"};
+inline constexpr std::string_view channels[] = {"guards",   "recompiles", "graph_breaks", "graph", "rewrite", "fusion",
+                                                "schedule", "loops",      "output_code",  "cache", "perf"};
 
 namespace detail {
 /// Warns about an unknown channel.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "../base/dims.hpp"
+#include "../ir/ops/collectives.hpp"
 #include "../ir/ops/lanes.hpp"
 #include "flow.hpp"
 
@@ -22,6 +23,8 @@ struct lanes_site {
   /// The lanes whose results count: those whose branch is taken, and that have not left a loop. Empty for all. Only a
   /// while_loop uses it, because other lanes might not end.
   value active = {};
+  /// The axis of a mesh whose ranks are the lanes: collectives over it become ops on the lanes.
+  std::int64_t mesh_axis = -1;
 };
 
 /// Refuses extents of one lane that leave no axis for the lanes.
@@ -70,10 +73,15 @@ struct lane_step {
       : around(s), n(node), step(*node.attr.step), operands(std::move(in)) {
     series<char> varies;
     for (const auto& o : operands) varies.push_back(o.varies);
-    results = flow(step, varies);
+    results = flow(step, varies, s.mesh_axis);
   }
   bool varies() const {
     return std::any_of(operands.begin(), operands.end(), [](const lane_value& o) { return o.varies; });
+  }
+  /// Whether a part has an op on the lanes themselves, which are ranks.
+  bool uses_lanes() const {
+    return std::any_of(step.parts.begin(), step.parts.end(),
+                       [&](const ir::graph& part) { return uses_axis(part, around.mesh_axis); });
   }
   /// The node shared by all lanes.
   lane_values push_same() const {
@@ -97,7 +105,8 @@ struct lane_step {
 /// A part for all lanes: inputs are added as operands are named.
 class part_of_lanes {
  public:
-  part_of_lanes(const lane_step& s, series<ir::node_id>& in) : s_(s), in_(in), site_{g_, s.around.lanes} {}
+  part_of_lanes(const lane_step& s, series<ir::node_id>& in)
+      : s_(s), in_(in), site_{g_, s.around.lanes, {}, s.around.mesh_axis} {}
 
   lane_value input(const lane_value& v) { return {add(v.x, v.x.extents()), v.varies}; }
   /// A sliced operand, with its steps as axis 0.
@@ -130,6 +139,17 @@ class part_of_lanes {
   lanes_site site_;
 };
 
+/// Refuses a branch or a loop whose ranks take different ways although its parts communicate: they would wait for ever.
+inline void refuse_waiting(const lane_step& s) {
+  for (const auto& part : s.step.parts)
+    if (communicates(part, s.around.mesh_axis))
+      fail(ir::name(s.step),
+           "ranks of " + ir::mesh_axis_name(s.around.mesh_axis) +
+               " take different ways here, and communicate on one of them; they would wait for ever: make the "
+               "predicate equal with all_reduce, or communicate outside",
+           s.n.where);
+}
+
 /// Both branches, and for each lane the results of the branch that it takes.
 inline lane_values both_branches(const lane_step& s) {
   const value& predicate = s.operands[0].x;
@@ -137,7 +157,8 @@ inline lane_values both_branches(const lane_step& s) {
   const auto branch = [&](std::size_t k) {
     const value taken = k == 0 ? predicate : bit_not(predicate);
     const value& active = s.around.active;
-    return push_part({s.around.g, s.around.lanes, active ? bit_and(active, taken) : taken}, s.step.parts[k], inputs);
+    const value running = active ? bit_and(active, taken) : taken;
+    return push_part({s.around.g, s.around.lanes, running, s.around.mesh_axis}, s.step.parts[k], inputs);
   };
   const lane_values yes = branch(0), no = branch(1);
   lane_values out;
@@ -149,7 +170,10 @@ inline lane_values both_branches(const lane_step& s) {
 }
 
 inline lane_values push_cond(const lane_step& s) {
-  if (s.operands[0].varies) return both_branches(s);
+  if (s.operands[0].varies) {
+    refuse_waiting(s);
+    return both_branches(s);
+  }
   ir::opaque made;
   series<ir::node_id> in;
   for (const auto& part : s.step.parts) {
@@ -199,7 +223,8 @@ class while_of_lanes {
   explicit while_of_lanes(const lane_step& s) : s_(s) {
     series<char> inputs = s.results;
     for (std::size_t k = s.step.carried; k < s.operands.size(); ++k) inputs.push_back(s.operands[k].varies);
-    each_ends_ = outputs_of(s.step.parts[0], inputs)[0];
+    each_ends_ = outputs_of(s.step.parts[0], inputs, s.around.mesh_axis)[0];
+    if (each_ends_) refuse_waiting(s);
     for (std::size_t k = 0; k < s.operands.size(); ++k)
       start_.push_back(k < s.step.carried ? varying_if(s.around, s.results[k], s.operands[k]) : s.operands[k]);
     if (each_ends_) going_ = go_on(s.around, start_);
@@ -406,7 +431,7 @@ inline lane_values push_step(const lanes_site& s, const ir::node& n, lane_values
   if (n.attr.step->has_effect) detail::refuse_effect(n);
   const detail::lane_step step(s, n, std::move(operands));
   const bool custom = step.step.kind == ir::opaque_kind::custom;
-  if ((custom || !s.active) && !step.varies()) return step.push_same();
+  if ((custom || !s.active) && !step.varies() && !step.uses_lanes()) return step.push_same();
   for (std::size_t k = 0; k < step.results.size(); ++k)
     if (step.results[k]) check_rank(step.step.results[k].extents, n.where);
   switch (step.step.kind) {
@@ -420,6 +445,7 @@ inline lane_values push_step(const lanes_site& s, const ir::node& n, lane_values
       return detail::push_call(step);
     case ir::opaque_kind::custom:
     case ir::opaque_kind::host_call:
+    case ir::opaque_kind::part:
       break;
   }
   return detail::push_custom(step);

@@ -21,6 +21,19 @@
 
 namespace sinter::data {
 
+/// A place among several that share the batches: a rank of a mesh, m.slot<dp>().
+struct slot {
+  std::int64_t index = 0, count = 1;
+
+  slot() = default;
+  template <class S>
+  requires requires(const S& s) {
+    std::int64_t(s.index);
+    std::int64_t(s.count);
+  }
+  slot(const S& s) : index(s.index), count(s.count) {}  // NOLINT: a conversion
+};
+
 struct batch_options {
   std::int64_t size = 32;
   /// The same key gives the same order; fold_in(key, epoch) gives each epoch its own.
@@ -33,6 +46,9 @@ struct batch_options {
   std::optional<device> where = {};
   /// The first batch, to resume within an epoch.
   std::int64_t first = 0;
+  /// The part of each batch that this rank takes. `size` is that of all ranks, so all see the same order and number of batches,
+  /// and may resume with another number of ranks.
+  slot shard = {};
 };
 
 namespace detail {
@@ -257,6 +273,7 @@ class batch_range {
       : data_(std::move(d)), how_(how), at_(at), rows_(detail::row_count(data_, at.in("data::batches"))) {
     if (how.size < 1) fail("data::batches", "a batch has 1 row or more; .size is " + std::to_string(how.size), at);
     if (how.first < 0) fail("data::batches", ".first is a batch from 0 on; it is " + std::to_string(how.first), at);
+    check_slot();
     if (how.where) engine::check_device(*how.where, "data::batches", at);
     if (how.shuffle) state_ = static_cast<std::uint64_t>(how.shuffle->state.to(device::cpu(), at).item(at));
   }
@@ -293,11 +310,13 @@ class batch_range {
   iterator begin() const {
     auto order = std::make_shared<const std::vector<std::int64_t>>(detail::order_of(rows_, state_));
     const bool uneven = !how_.drop_last && rows_ % how_.size != 0 && rows_ > how_.size;
-    auto make = [order, uneven, data = data_, size = how_.size, where = how_.where, at = at_](std::int64_t k) {
-      const auto first = static_cast<std::size_t>(k * size);
-      const auto n = std::min(static_cast<std::size_t>(size), order->size() - first);
-      auto batch = std::make_shared<value_type>(detail::batch_of(data, std::span(*order).subspan(first, n), at));
-      detail::finish_batch(*batch, where, uneven ? size : 0, at);
+    auto make = [order, uneven, data = data_, size = how_.size, own = how_.shard, where = how_.where,
+                 at = at_](std::int64_t k) {
+      const auto first = static_cast<std::size_t>(k * size), ranks = static_cast<std::size_t>(own.count);
+      const auto n = std::min(static_cast<std::size_t>(size), order->size() - first) / ranks;
+      const auto rows = std::span(*order).subspan(first + n * static_cast<std::size_t>(own.index), n);
+      auto batch = std::make_shared<value_type>(detail::batch_of(data, rows, at));
+      detail::finish_batch(*batch, where, uneven ? size / own.count : 0, at);
       return std::static_pointer_cast<void>(std::move(batch));
     };
     return iterator(std::make_shared<detail::producer>(how_.first, size(), how_.prefetch, how_.where, std::move(make)));
@@ -305,6 +324,23 @@ class batch_range {
   std::default_sentinel_t end() const { return {}; }
 
  private:
+  void check_slot() const {
+    const slot& own = how_.shard;
+    if (own.count < 1 || own.index < 0 || own.index >= own.count)
+      fail("data::batches",
+           ".shard is index " + std::to_string(own.index) + " of " + std::to_string(own.count) +
+               "; give an index from 0 to the number of ranks - 1",
+           at_);
+    const std::int64_t last = how_.drop_last ? 0 : rows_ % how_.size;
+    for (const std::int64_t n : {how_.size, last})
+      if (n % own.count != 0)
+        fail("data::batches",
+             (n == how_.size ? "a batch of " : "the last batch of ") + std::to_string(n) +
+                 " rows does not divide among " + std::to_string(own.count) + " ranks; " +
+                 (n == how_.size ? "give .size a multiple of them" : "set .drop_last, or pad the dataset"),
+             at_);
+  }
+
   Dataset data_;
   batch_options how_;
   location at_;
@@ -317,7 +353,7 @@ class batch_range {
 /// A dataset is a tree of tensors with rows along the first axes, and batches have its type. Or it is a class with `size()`
 /// and `batch(std::span<const std::int64_t> rows)`, such as data::items. If the last batch is short, all first axes are
 /// marked dynamic, so that a compiled step has one specialisation for all lengths except 1. user_error for tensors of
-/// different lengths, and for a size below 1.
+/// different lengths, for a size below 1, and for batches that the ranks of `.shard` do not divide.
 template <class Dataset>
 batch_range<Dataset> batches(const Dataset& d, const batch_options& how = {}, location at = location::current()) {
   return {d, how, at};

@@ -8,10 +8,10 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "../io/array.hpp"
+#include "pairs.hpp"
 
 namespace sinter::data {
 
@@ -73,23 +73,15 @@ class bpe_tokenizer {
   }
 
  private:
-  struct merge {
-    std::uint32_t rank = 0;
-    std::int64_t to = 0;
-  };
-  static std::uint64_t pair_of(std::int64_t a, std::int64_t b) {
-    return static_cast<std::uint64_t>(a) << 32 | static_cast<std::uint64_t>(b);
-  }
-
   SINTER_API void read_merges(const std::string& path, location at);
 
-  /// Joins the pair of the lowest rank, the first among equals, until merges.txt has no pair.
+  /// Joins pairs of the piece's bytes.
   SINTER_API void encode_piece(std::string_view piece, std::vector<std::int64_t>& out) const;
 
   std::vector<std::string> bytes_;  ///< of each token
   std::unordered_map<std::string, std::int64_t> ids_;
   std::array<std::int64_t, 256> single_{};
-  std::unordered_map<std::uint64_t, merge> merges_;
+  detail::pair_merges merges_;
 };
 
 }  // namespace sinter::data

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <limits>
-#include <queue>
 #include <span>
 #include <string>
 #include <string_view>
@@ -217,7 +215,6 @@ SINTER_API std::string bpe_tokenizer::decode(std::span<const std::int64_t> ids, 
 SINTER_API void bpe_tokenizer::read_merges(const std::string& path, location at) {
   const std::string all = read_text(path, at.in("data::bpe_tokenizer"));
   std::size_t line = 0;
-  std::uint32_t rank = 0;
   for (std::size_t begin = 0; begin < all.size(); ++line) {
     const std::size_t end = std::min(all.find('\n', begin), all.size());
     std::string_view text = std::string_view(all).substr(begin, end - begin);
@@ -234,49 +231,15 @@ SINTER_API void bpe_tokenizer::read_merges(const std::string& path, location at)
     const auto first = ids_.find(a), second = ids_.find(b), both = ids_.find(a + b);
     if (first == ids_.end() || second == ids_.end() || both == ids_.end())
       wrong("has tokens that the vocabulary has not");
-    merges_.emplace(pair_of(first->second, second->second), merge{rank++, both->second});
+    merges_.add(first->second, second->second, both->second);
   }
 }
 
 SINTER_API void bpe_tokenizer::encode_piece(std::string_view piece, std::vector<std::int64_t>& out) const {
-  struct symbol {
-    std::int64_t id;
-    std::size_t before, after;
-  };
-  struct candidate {
-    std::uint32_t rank;
-    std::size_t left;
-    std::int64_t a, b, to;
-    bool operator<(const candidate& o) const { return rank != o.rank ? rank > o.rank : left > o.left; }
-  };
-  constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
-  std::vector<symbol> chain;
-  for (std::size_t i = 0; i < piece.size(); ++i)
-    chain.push_back(
-        {single_[static_cast<unsigned char>(piece[i])], i ? i - 1 : none, i + 1 < piece.size() ? i + 1 : none});
-  std::priority_queue<candidate> next;
-  const auto offer = [&](std::size_t left) {
-    if (left == none || chain[left].after == none) return;
-    const std::int64_t a = chain[left].id, b = chain[chain[left].after].id;
-    if (const auto m = merges_.find(pair_of(a, b)); m != merges_.end())
-      next.push({m->second.rank, left, a, b, m->second.to});
-  };
-  for (std::size_t i = 0; i + 1 < chain.size(); ++i) offer(i);
-  while (!next.empty()) {
-    const candidate c = next.top();
-    next.pop();
-    symbol& left = chain[c.left];
-    // A symbol that was joined meanwhile has another id, or none.
-    if (left.id != c.a || left.after == none || chain[left.after].id != c.b) continue;
-    symbol& right = chain[left.after];
-    right.id = -1;
-    left.id = c.to;
-    left.after = right.after;
-    if (left.after != none) chain[left.after].before = c.left;
-    offer(left.before);
-    offer(c.left);
-  }
-  for (std::size_t i = chain.empty() ? none : 0; i != none; i = chain[i].after) out.push_back(chain[i].id);
+  std::vector<std::int64_t> bytes;
+  bytes.reserve(piece.size());
+  for (const char c : piece) bytes.push_back(single_[static_cast<unsigned char>(c)]);
+  merges_.join(bytes, out);
 }
 
 }  // namespace sinter::data

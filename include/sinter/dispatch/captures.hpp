@@ -72,6 +72,12 @@ SINTER_COLD inline std::optional<location> captured_key(const ir::graph& g, cons
   for (const auto id : g.live()) {
     const ir::node& n = g[id];
     if (n.code == ir::op::philox && follows(id)) return n.where;
+    if (n.code == ir::op::attention) {
+      const ir::graph& part = n.attr.step->parts[0];
+      series<char> inner(part.inputs.size(), 0);
+      for (std::size_t i = 1; i < inner.size(); ++i) inner[i] = follows(n.in[i + 2]);
+      if (auto found = captured_key(part, inner)) return found;
+    }
     if (n.code != ir::op::opaque) continue;
     const ir::opaque& step = *n.attr.step;
     for (const ir::graph& part : step.parts) {

@@ -19,6 +19,7 @@
 #include "../ir/graph.hpp"
 #include "assumptions.hpp"
 #include "explain.hpp"
+#include "export.hpp"
 #include "linear_part.hpp"
 #include "options.hpp"
 #include "rows.hpp"
@@ -197,6 +198,8 @@ SINTER_API series<narrowed_size> narrowed_sizes(const tracer& t);
 /// `marks` with an axis marked as dynamic, for extents from `least` to `most`, or as static. (trace/sizes.hpp)
 SINTER_API std::uint32_t add_mark(std::uint32_t marks, int axis, bool dynamic, std::int64_t least, std::int64_t most);
 
+/// user_error for a loss that ranks of a mesh hold as replicated: each would count it once. (batch/placements.hpp)
+SINTER_API void check_loss(const tracer& t, ir::node_id y, location where);
 /// Pushes the cotangents of `wrt` for a rank-0 floating node `y`, and returns their nodes in order. (autodiff/vjp.hpp)
 SINTER_API series<ir::node_id> gradient(ir::graph& g, ir::node_id y, std::span<const ir::node_id> wrt, location where);
 /// The same in a trace, timed for its report. (jit/pipeline.hpp)

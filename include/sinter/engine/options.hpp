@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "../base/callback.hpp"
 #include "../base/device.hpp"
 #include "../base/series.hpp"
 #include "report.hpp"
@@ -52,6 +53,17 @@ enum class stance : std::uint8_t {
   eager_on_recompile,  ///< run the function natively, if no specialisation accepts the call
 };
 
+class graph;
+
+/// A rewrite by the user: a row of options::passes. It gets the traced graph, derivatives included, and returns an equal one:
+/// the same inputs, and results of the same dtypes and shapes. (docs/graphs.md)
+struct pass {
+  std::string name;
+  /// Part of the key of every cache: a pass that does something else has another version. Without a version nothing is cached.
+  std::string version = "";
+  detail::callback<graph(graph)> run = {};
+};
+
 /// How compile() treats a function.
 struct options {
   sinter::mode mode = sinter::mode::standard;
@@ -59,7 +71,8 @@ struct options {
   /// A graph break is an error with its file:line.
   bool fullgraph = false;
   /// "auto": kernels for the device of the arguments. "reference": interprets the traced graph. "aot_reference": interprets
-  /// the rewritten graph. "cpu" and "cuda" are "auto", but refuse arguments of another device.
+  /// the rewritten graph. "cpu" and "cuda" are "auto", but refuse arguments of another device. "cudagraphs": on a GPU, each op
+  /// is a library call or a kernel of its own, and repeated calls are recorded. Other names: register_backend.
   std::string backend = "auto";
   /// Indexes of arguments whose storage the call may overwrite with results of equal dtype and extents. A donated tensor that
   /// another handle or argument shares is not overwritten. For arguments passed as rvalues that are not const, the tensors
@@ -98,6 +111,8 @@ struct options {
   /// Shows progress on a terminal when a call waits for kernels for more than a second. $SINTER_PROGRESS=0 turns it off for
   /// all functions.
   bool progress = true;
+  /// The user's rewrites of the graph, in order, before the engine's own. user_error if one changes inputs or results' types.
+  series<pass> passes = {};
   /// The name in logs and errors.
   std::string name = "fn";
 };

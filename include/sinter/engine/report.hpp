@@ -29,6 +29,7 @@ struct kernel_report {
   std::int64_t flops =
       0;  ///< scalar operations on floating values, 2 per term of a product; recomputation is not counted
   std::string schedule;  ///< a line: the roles of its axes, its passes; on a GPU the shape of its blocks and its grids
+  std::string loops;     ///< by explain(): the schedule and the tree of the recipe that takes the kernel, a line a step
   std::int64_t source = -1;  ///< index into report::sources; -1 for a library call
   std::string tier;          ///< source of its code: "memory", "disk", "bundle", "compiled" or "library"
   std::string library;       ///< with tier "library", its name
@@ -84,6 +85,8 @@ struct report {
   std::size_t nodes_rewritten = 0;  ///< after the rewrites
   std::size_t kernels_unfused = 0;  ///< one for each op that is not a view, an input or a constant
   std::size_t kernels = 0;          ///< after fusion
+  std::size_t collectives = 0;      ///< exchanges between the ranks of a mesh; a bucket of sums is one
+  std::size_t copies = 0;           ///< kernels that only copy
   std::size_t lowered = 0;          ///< sets of roots that planning lowered, which take its time
   std::size_t tried = 0;            ///< pairs of groups that planning tried to merge
   std::size_t compiled = 0;         ///< kernels that a compiler built, equal texts once; the rest came from a cache

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "../base/config.hpp"
@@ -185,6 +186,7 @@ class tracer {
   capture_list captures;            ///< the last captures.size() inputs of the graph
   std::optional<device> where;      ///< the device of the traced function, once known
   double memory_budget = 1;         ///< options::memory_budget
+  std::string_view backend;         ///< options::backend; empty: unknown
   bool numbers_by_value = false;    ///< C++ numbers become rank-0 inputs instead of constants
   trace_request request;            ///< the parts that the trace shall leave open
   assumptions assumed;              ///< its assumptions so far
@@ -211,9 +213,10 @@ class tracer {
 
   tracing_thread thread;
 
-  bool in_lanes = false;          ///< its values stand for all lanes of a vmap
-  std::shared_ptr<tracer> outer;  ///< the trace around a branch or a body, whose values this one may use
-  series<ir::node_id> imported;   ///< nodes of `outer` that the last imported.size() inputs stand for
+  bool in_lanes = false;                     ///< its values stand for all lanes of a vmap
+  std::shared_ptr<tracer> outer;             ///< the trace around a branch or a body, whose values this one may use
+  series<ir::node_id> imported;              ///< nodes of `outer` that the last imported.size() inputs stand for
+  mutable std::shared_ptr<void> placements;  ///< of nodes along axes of meshes, as known so far (batch/placements.hpp)
 
   /// The node in this graph for node x of `of`, which is this tracer or an outer one, else user_error. (trace/nested.hpp)
   SINTER_API ir::node_id adopt(const tracer* of, ir::node_id x, location where);
@@ -262,6 +265,7 @@ struct trace_target {
   bool answer = false;  ///< the call needs results, not a graph
   bool whole = false;   ///< the graph cannot be broken, and runs once
   double memory_budget = 1;
+  std::string_view backend = {};
 };
 SINTER_API std::shared_ptr<tracer> make_tracer(const trace_target& to);
 

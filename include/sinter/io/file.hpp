@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "array.hpp"
@@ -30,6 +31,30 @@ SINTER_API storage map_regular_file(const char* op, const std::string& path, loc
 /// Lets pages within a part of a mapped file leave memory. They are read again when touched, and writes to them are lost. Has
 /// no effect on other blocks, and on memory outside of the file.
 SINTER_API void leave_memory(const storage& file, std::span<const std::byte> part);
+
+/// Writes a file of these bytes, one piece after the other: all of it or nothing. system_error if that fails.
+SINTER_API void write_file(const char* op, const std::string& path, std::span<const std::string_view> pieces,
+                           location at);
+
+/// The digest of these bytes, one piece after the other, as 16 hexadecimal digits.
+SINTER_API std::string digest_text(std::span<const std::string_view> pieces);
+
+/// Makes saves into the folder of a path wait for each other, in this and other processes: of files that belong together, no
+/// two saves mix. Without locks in the file system it does nothing.
+class folder_lock {
+ public:
+  /// system_error if another save holds the lock for so many seconds.
+  SINTER_API folder_lock(const char* op, const std::string& path, location at, int seconds = 60);
+  SINTER_API ~folder_lock();
+  folder_lock(const folder_lock&) = delete;
+  folder_lock& operator=(const folder_lock&) = delete;
+
+ private:
+  int folder_ = -1;
+};
+
+/// Removes the files `prefix` + 16 hexadecimal digits + `suffix`, except `kept`. Those that cannot be removed stay.
+SINTER_API void remove_others(const std::string& prefix, std::string_view suffix, const std::string& kept);
 
 /// The absolute path with all links resolved; empty if the file does not exist.
 SINTER_API std::string real_path(const std::string& path);

@@ -1,6 +1,7 @@
 // io/file_rules.hpp: the definitions for file.hpp, and writers that leave a complete file or none.
 #pragma once
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -16,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "../run/digest.hpp"
 #include "../run/given_file.hpp"
 #include "../run/new_file.hpp"
 #include "file.hpp"
@@ -177,6 +179,54 @@ class file_writer {
   files::file_handle stream_;
   files::new_file file_;
 };
+
+SINTER_API std::string digest_text(std::span<const std::string_view> pieces) {
+  engine::run::digest d;
+  for (const std::string_view piece : pieces) d = engine::run::digest_of(piece, d);
+  return text::hex(d.first ^ d.second);
+}
+
+SINTER_API folder_lock::folder_lock(const char* op, const std::string& path, location at, int seconds)
+    : folder_(::open(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  if (folder_ < 0) return;
+  constexpr timespec pause{0, 10'000'000};
+  for (int k = 0; k <= seconds * 100; ++k) {
+    if (::flock(folder_, LOCK_EX | LOCK_NB) == 0 || (errno != EWOULDBLOCK && errno != EINTR)) return;
+    ::nanosleep(&pause, nullptr);
+  }
+  ::close(folder_);
+  fail_file(op, path,
+            "cannot be saved: another save has locked its folder for " + std::to_string(seconds) +
+                " seconds; end that process, or save into another folder",
+            at);
+}
+SINTER_API folder_lock::~folder_lock() {
+  if (folder_ >= 0) ::close(folder_);
+}
+
+SINTER_API void remove_others(const std::string& prefix, std::string_view suffix, const std::string& kept) {
+  const std::size_t slash = prefix.rfind('/') + 1;  // 0 without one
+  const std::string folder = prefix.substr(0, slash), start = prefix.substr(slash);
+  DIR* const listing = ::opendir(folder.empty() ? "." : folder.c_str());
+  if (!listing) return;
+  std::vector<std::string> others;
+  while (const dirent* const entry = ::readdir(listing)) {
+    const std::string name = entry->d_name;
+    const bool ours = name.size() == start.size() + 16 + suffix.size() && name.starts_with(start) &&
+                      name.ends_with(suffix) &&
+                      name.find_first_not_of("0123456789abcdef", start.size()) == start.size() + 16;
+    if (ours && folder + name != kept) others.push_back(folder + name);
+  }
+  ::closedir(listing);
+  for (const auto& path : others) ::unlink(path.c_str());
+}
+
+SINTER_API void write_file(const char* op, const std::string& path, std::span<const std::string_view> pieces,
+                           location at) {
+  file_writer out(op, path, false, at);
+  for (const std::string_view piece : pieces) out.write(piece);
+  out.finish();
+}
 
 }  // namespace detail
 }  // namespace sinter::io

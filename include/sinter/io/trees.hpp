@@ -142,7 +142,7 @@ template <class T, class F>
 void with_places(T& t, const trees::tree_place& at, const F& f) {
   trees::with_children(t, [&]<class... Child>(Child&... child) {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (f(child, trees::tree_place{&at, I, trees::child_name<T, I>(), nullptr}), ...);
+      (f(child, trees::tree_place{&at, I, trees::child_name<std::remove_const_t<T>, I>(), nullptr}), ...);
     }
     (std::index_sequence_for<Child...>{});
   });

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../base/define.hpp"
+#include "axis_names.hpp"
 #include "check.hpp"
 #include "infer.hpp"
 #include "polynomial.hpp"
@@ -9,4 +10,5 @@
 #include "push.hpp"
 #include "push_concrete.hpp"
 #include "push_opaque.hpp"
+#include "read.hpp"
 #include "reference.hpp"

@@ -94,6 +94,7 @@ enum class opaque_kind : std::uint8_t {
   custom,      ///< a user's function that computes
   host_call,   ///< a user's function that is called for its effects
   call,        ///< a graph with its own derivative rule; operands: the part's inputs
+  part,        ///< no node of its own: graphs that a structural op computes with, attention's for example
 };
 
 /// The values that the derivative of a call recomputes from the operands.
@@ -121,6 +122,7 @@ struct foreign_kernel {
   std::string entry;
   int threads = 256;  ///< of a block; each element of the first result has a thread
   callback<void(foreign_arrays operands, foreign_arrays results, void* stream)> launch;
+  bool apart = false;  ///< launched on the stream for exchanges, beside other steps
 };
 
 /// A user's function, or the derivative rules of a call. Its identity represents it in comparisons of graphs.

@@ -64,6 +64,9 @@ constexpr const char* name(op o) { return is_pointwise(o) ? row(o).name : struct
 /// True for ops that only rename coordinates: they cost nothing if their input is in memory.
 constexpr bool is_view(op o) { return !is_pointwise(o) && structural(o).view; }
 
+/// True for ops over an axis of a mesh; `as` and axis_index among them.
+constexpr bool is_collective(op o) { return o >= op::all_reduce && o <= op::as; }
+
 /// True for ops that cost much more than a load.
 constexpr bool is_expensive(op o) {
   return is_pointwise(o) &&

@@ -13,7 +13,7 @@
 namespace sinter::ir {
 
 SINTER_API const char* name(const opaque& step) {
-  constexpr const char* names[] = {"cond", "loop", "while_loop", "custom_op", "host_call", "call"};
+  constexpr const char* names[] = {"cond", "loop", "while_loop", "custom_op", "host_call", "call", "part"};
   return names[static_cast<int>(step.kind)];
 }
 
@@ -322,6 +322,9 @@ struct opaque_inference {
       case opaque_kind::custom:
       case opaque_kind::host_call:
         if (!step.function || !step.parts.empty()) malformed();
+        return;
+      case opaque_kind::part:
+        malformed();
     }
   }
 };

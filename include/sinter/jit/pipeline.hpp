@@ -1,6 +1,7 @@
 // jit/pipeline.hpp: the whole pipeline, one line for each stage: traced graph -> callable program.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <unordered_map>
 
@@ -26,21 +27,29 @@
 
 #include "../autodiff/budget.hpp"
 #include "../autodiff/jacobian.hpp"
+#include "../autodiff/partition.hpp"
+#include "../batch/placements.hpp"
 #include "../batch/push_lanes.hpp"
 #include "../ir/define.hpp"
 #include "../report/text.hpp"
 #include "../rewrite/rewrite.hpp"
 #include "../run/background.hpp"
 #include "../run/progress.hpp"
+#include "../services/onnxruntime.hpp"
 #include "backends/table.hpp"
 #include "check/finite.hpp"
 #include "check/minimize.hpp"
 #include "check/verify.hpp"
+#include "collectives.hpp"
+#include "passes.hpp"
 #include "saved_program.hpp"
 
 // After check/, which declares the functions that it needs of them.
+#include "../trace/public_graph.hpp"
+#include "../trace/saved_graph.hpp"
 #include "../trace/sizes.hpp"
 #include "../trace/traces.hpp"
+#include "library/export.hpp"
 
 namespace sinter::engine {
 
@@ -85,10 +94,11 @@ class pass_recorder final : public rewrite::observer {
   reporting::page& page_;
 };
 
-/// Warns that a function is interpreted because its kernels cannot be made; false for a momentary problem.
+/// Warns that a function is interpreted because its kernels cannot be made; false for a momentary problem, and where nothing
+/// shall be compiled nor interpreted.
 SINTER_API bool tell_interpreted(const system_error& problem, const std::string& name, device where) {
   if (dynamic_cast<const sinter::detail::momentary_error*>(&problem)) return false;
-  if (where.is_cuda() && run::cuda::is_lost()) return false;
+  if (where.is_cuda() ? run::cuda::is_lost() : run::compiles_nothing()) return false;
   const auto* const compiler = dynamic_cast<const run::compile_error*>(&problem);
   logs::warn_once(logs::printable(name) + " runs on the reference backend, which is slow: " + problem.what(),
                   compiler != nullptr ? compiler->cause() : problem.what());
@@ -97,7 +107,8 @@ SINTER_API bool tell_interpreted(const system_error& problem, const std::string&
 
 /// Whether a log shows the stages of the graph.
 inline bool tells_stages() {
-  return logs::enabled("graph") || logs::enabled("fusion") || logs::enabled("schedule") || logs::enabled("output_code");
+  return logs::enabled("graph") || logs::enabled("fusion") || logs::enabled("schedule") || logs::enabled("loops") ||
+         logs::enabled("output_code");
 }
 
 /// Reports the memory of arguments and results, for the sizes of the traced call.
@@ -132,6 +143,8 @@ SINTER_API std::shared_ptr<const code> finished(std::shared_ptr<code> c, std::sp
                                                 const options& how) {
   c->texts = {};
   count_memory(*c, arguments);
+  c->about.copies = static_cast<std::size_t>(std::count_if(c->about.steps.begin(), c->about.steps.end(),
+                                                           [](const kernel_report& k) { return k.name == "copy"; }));
   c->about.milliseconds = c->milliseconds(run::clock::now());
   logs::to("perf", [&] {
     return logs::printable(how.name) + ": " + std::to_string(c->about.nodes_traced) + " nodes, " +
@@ -174,10 +187,12 @@ inline bool loaded(code& c, saved_program& saved, const ir::graph& traced, std::
     return false;
   }
   c.graph = traced;
-  c.reasons = [how, facts = argument_facts(arguments)](const code& made) {
+  options then = how;
+  then.passes = {};  // the graph has been through them
+  c.reasons = [how = then, facts = argument_facts(arguments)](const code& made) {
     const auto again = facts.get();
     const auto planned = compile(made.graph, {again.data(), again.size()}, how, made.where, made.layout, nullptr, "");
-    return planned->reasons ? planned->reasons(*planned) : series<apart_report>();
+    return planned->reasons ? planned->reasons(*planned) : report();
   };
   return true;
 }
@@ -187,7 +202,8 @@ inline void make(code& c, const backend& chosen, const ir::graph& traced, std::s
                  const options& how, pass_recorder& kept) {
   const ir::graph& g = c.graph;
   if (chosen.rewrites) {
-    c.graph = rewrite::run_all(traced, c.page ? &kept : nullptr);
+    c.graph = rewrite::run_all(traced, c.page ? &kept : nullptr,
+                               chosen.keeps_attention ? chosen.keeps_attention(false) : ir::kept_attention());
     check_pass(g, "rewrite");
     c.stage("rewrite");
   } else {
@@ -198,7 +214,7 @@ inline void make(code& c, const backend& chosen, const ir::graph& traced, std::s
   // If the GPU itself is unusable, no backend can answer.
   if (chosen.compiles && c.where.is_cuda()) run::cuda::device_at(c.where.index);
   try {
-    chosen.generate(c, g, arguments, how);
+    chosen.make(c, g, arguments, how);
   } catch (const system_error& problem) {
     if (!chosen.compiles || !tell_interpreted(problem, how.name, c.where)) throw;
     interpret_instead(c);
@@ -207,11 +223,14 @@ inline void make(code& c, const backend& chosen, const ir::graph& traced, std::s
 }
 
 /// `structure` identifies programs (code_table); empty if files on disk are unusable.
-SINTER_API std::shared_ptr<const code> compile(const ir::graph& traced, std::span<const argument> arguments,
+SINTER_API std::shared_ptr<const code> compile(const ir::graph& given, std::span<const argument> arguments,
                                                const options& how, device where, const size_layout& layout,
                                                build_capture* inside, const std::string& structure,
                                                const trace_times& spent) {
   const run::progress shown(how.name, how.progress && !run::background::is_here());
+  ir::graph passed;
+  if (!how.passes.empty()) passed = after_passes(given, how);
+  const ir::graph& traced = how.passes.empty() ? given : passed;
   const auto c = begun(traced, where, layout, inside, spent);
   reporting::page page{how.name, {}, {}, {}};
   pass_recorder kept(page);
@@ -226,7 +245,12 @@ SINTER_API std::shared_ptr<const code> compile(const ir::graph& traced, std::spa
                       chosen.compiles && !structure.empty() && !layout.any_open() && !c->page && !inside &&
                           c->about.nodes_traced >= least_nodes_saved && !tells_stages());
   if (!loaded(*c, saved, traced, arguments, how)) {
-    make(*c, chosen, traced, arguments, how, kept);
+    if (has_collectives(traced)) {
+      c->guards = compared_guards(given, how.name);
+      make(*c, chosen, with_steps(traced, where, c->about.collectives), arguments, how, kept);
+    } else {
+      make(*c, chosen, traced, arguments, how, kept);
+    }
     saved.save(*c);
   }
   if (c->page) run::write_page(reporting::file_name(how.name), reporting::html(page, told(*c)));
@@ -260,6 +284,7 @@ class bound_program final : public program {
   void run(std::span<const argument> arguments, std::span<const argument> numbers, std::span<const std::uint8_t> donate,
            output* outputs) const override {
     const run::noted_span noted("call", name_);
+    if (code_->guards) run::world().begin_call(code_->guards);
     if (fixed_) return run_instance(*fixed_, arguments, numbers, donate, outputs);
     std::shared_ptr<const instance> one;
     try {
@@ -280,7 +305,11 @@ class bound_program final : public program {
   }
   report explain() const override {
     report out = told(*code_);
-    if (out.apart.empty() && code_->reasons) out.apart = code_->reasons(*code_);
+    if (!code_->reasons) return out;
+    report more = code_->reasons(*code_);
+    if (out.apart.empty()) out.apart = std::move(more.apart);
+    for (std::size_t k = 0; k < std::min(out.steps.size(), more.steps.size()); ++k)
+      out.steps[k].loops = std::move(more.steps[k].loops);
     return out;
   }
 
@@ -363,7 +392,9 @@ class bound_program final : public program {
     if (code_->interpreted) {
       series<argument> given(arguments.begin(), arguments.end());
       given.insert(given.end(), numbers.begin(), numbers.end());
-      return interpret(*code_, all_arguments({given.data(), given.size()}, captures_), sizes, outputs);
+      const auto all = all_arguments({given.data(), given.size()}, captures_);
+      if (code_->foreign) return code_->foreign(*code_, all, sizes, outputs);
+      return interpret(*code_, all, sizes, outputs);
     }
     if (!code_->where.is_cuda()) return run::execute(s.kernels, table, sizes.data());
     if (one.recorded) one.recorded->launch(table, sizes.data());
@@ -479,9 +510,12 @@ class code_table {
  public:
   std::shared_ptr<const code> get(const ir::graph& traced, std::span<const argument> arguments, const options& how,
                                   device where, const size_layout& layout, const trace_times& spent) {
-    std::string key = how.backend + " " + where.text() + (how.deterministic ? " d" : "") +
-                      (how.mode == mode::reduce_overhead ? " r" : "") +
-                      (how.precision == precision::high ? " h\n" : "\n") + ir::print(traced);
+    if (!passes_are_versioned(how)) return compile(traced, arguments, how, where, layout, nullptr, "", spent);
+    const backend* const named = backend_named(how.backend);
+    std::string key = how.backend + " " + (named ? named->version : "") + " " + where.text() +
+                      (how.deterministic ? " d" : "") + (how.mode == mode::reduce_overhead ? " r" : "") +
+                      (how.precision == precision::high ? " h" : "") + world_key(where) + "\n" + passes_key(how) +
+                      ir::print(traced);
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       const argument& a = arguments[i];
       key += std::to_string(kernel_facts(a));
@@ -518,9 +552,16 @@ class code_table {
 
 SINTER_API std::shared_ptr<const program> build(std::shared_ptr<tracer> traced, std::span<const argument> arguments,
                                                 const options& how, device where, std::shared_ptr<void>* shared) {
+  if (const backend_facts* const b = find_backend(how.backend); b && b->records && how.mode != mode::reduce_overhead) {
+    options recorded = how;
+    recorded.mode = mode::reduce_overhead;
+    return build(std::move(traced), arguments, recorded, where, shared);
+  }
   static auto& table = *new detail::code_table;  // threads may outlive statics
   const auto all = detail::all_arguments(arguments, traced->captures);
   const device common = detail::common_device(traced->graph, all, arguments.size(), how, where);
+  if (!run::background::is_here()) detail::agree_on_program(traced->graph, how.name);
+  const detail::compilation_scope compiling;
   auto code = table.get(traced->graph, all, how, common, traced->assumed.layout, traced->spent);
   std::shared_ptr<run::cuda::scratch_pool> pool;
   if (how.mode == mode::reduce_overhead && common.is_cuda() && !code->interpreted) {
@@ -548,9 +589,10 @@ auto timed_derivative(tracer& t, F&& f) {
 }  // namespace detail
 
 SINTER_API series<ir::node_id> gradient(tracer& t, ir::node_id y, std::span<const ir::node_id> wrt, location where) {
-  const double budget = t.outermost().memory_budget;
+  const tracer& all = t.outermost();
   return detail::timed_derivative(t, [&] {
-    return budget < 1 ? autodiff::gradient_within(t.graph, y, wrt, budget, where) : gradient(t.graph, y, wrt, where);
+    if (all.memory_budget < 1) return autodiff::gradient_within(t.graph, y, wrt, all.memory_budget, where);
+    return autodiff::gradient_with(t.graph, y, wrt, detail::attention_kernels(all.backend, all.where), where);
   });
 }
 SINTER_API series<ir::node_id> jvp(tracer& t, std::span<const ir::node_id> outputs, std::span<const ir::node_id> wrt,

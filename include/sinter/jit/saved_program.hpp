@@ -12,6 +12,7 @@
 #include "../base/series.hpp"
 #include "../run/build/cache.hpp"
 #include "backends/cuda.hpp"
+#include "backends/loops.hpp"
 
 namespace sinter::engine::detail {
 
@@ -136,7 +137,7 @@ void walk_texts(Bytes& a, kernel_texts& all) {
 
 template <class Bytes>
 void walk_report(Bytes& a, report& r, known_places& places) {
-  a(r.nodes_rewritten), a(r.kernels_unfused), a(r.kernels), a(r.graph);
+  a(r.nodes_rewritten), a(r.kernels_unfused), a(r.kernels), a(r.collectives), a(r.graph);
   walk_list(a, r.steps, [&](kernel_report& k) {
     a(k.name), a(k.space), a(k.read), a(k.written), a(k.flops), a(k.first), a(k.tier), a(k.schedule), a(k.library);
     walk_list(a, k.ops, [&](op_report& o) {
@@ -241,7 +242,9 @@ inline std::string program_key(const ir::graph& traced, device where, const know
   if (planner.empty()) return "";
   std::string key =
       std::string(run::plan_key) + "sinter " SINTER_VERSION "\nplanner " + planner + "\nplaces " + places.text() + "\n";
-  if (!where.is_cuda()) return key + "threads " + std::to_string(run::most_threads()) + "\n" + structure;
+  if (!where.is_cuda())
+    return key + "threads " + std::to_string(run::most_threads()) + "\nattention " + std::string(attention_setting()) +
+           "\n" + structure;
   const run::cuda::gpu& gpu = run::cuda::device_at(where.index);
   return key + gpu.name + " " + std::to_string(gpu.capability) + " " + std::to_string(gpu.multiprocessors) +
          "\nparameters " + std::to_string(run::cuda::parameter_bytes()) + "\nblas " +

@@ -14,13 +14,7 @@ namespace sinter::linalg {
 
 namespace steps {
 
-/// The largest element along the last axis; 0 for an empty axis.
-template <class X>
-auto largest(const X& x, location at) {
-  using result = std::remove_cvref_t<decltype(max(x, axis<-1>, at))>;
-  if (sinter::detail::extents_of(x, at)[X::rank - 1] == dim(0)) return result(sum(x, axis<-1>, at));
-  return result(max(x, axis<-1>, at));
-}
+using shapes::largest;
 
 /// The inverse permutation: rows[back[i]] = i.
 inline tensor<std::int64_t, 2> inverse_order(const tensor<std::int64_t, 2>& rows) {
@@ -239,7 +233,7 @@ std::tuple<stack_of<T>, rows_of<T>, stack_of<T>> whole_svd(const stack_of<T>& a,
 template <class T>
 stack_of<T> scaled_pseudo_inverse(const stack_of<T>& matrix, location at) {
   const auto value = [at](const stack_of<T>& a) {
-    const form f = shapes::form_of(a);
+    const form f = form_of(a);
     const auto [u, s, vt] = raw_svd(a, f, at);
     const T wide = static_cast<T>(f == form::wide ? a.size(2) : a.size(1)) * std::numeric_limits<T>::epsilon();
     const rows_of<T> limit = expand_dims<1>(largest(s, at)) * wide;
@@ -329,102 +323,5 @@ stack_of<T> exponential(const stack_of<T>& a, location at) {
 }
 
 }  // namespace steps
-
-namespace shapes {
-
-/// (x + xᵀ) / 2.
-template <class T>
-stack_of<T> symmetric(const stack_of<T>& x) {
-  return T(0.5) * x + T(0.5) * transpose(x);
-}
-
-/// x broadcast to a batch, with the batch as one axis.
-template <class X>
-stack_of<typename X::value_type> stacked_for(const X& x, const dims& batch, location at) {
-  using sinter::detail::views::broadcast;
-  using sinter::detail::views::reshape;
-  const handle h = sinter::detail::untyped(x, at);
-  const dim m = h.extents[X::rank - 2], n = h.extents[X::rank - 1];
-  const handle all = broadcast(h, joined(batch, {m, n}), at);
-  dim count = 1;
-  for (const dim e : batch) count *= e;
-  return sinter::detail::typed<typename X::value_type, dims(3)>(reshape(all, dims{count, m, n}, at), at);
-}
-
-/// The static shape of a⁻¹·y; rank 0 if the shapes do not fit.
-constexpr dims solution_shape(const dims& a, const dims& y) {
-  const bool vector = y.rank == 1;
-  const dim n = y[vector ? 0 : y.rank - 2];
-  if (a[a.rank - 1] != dim(dyn) && n != dim(dyn) && a[a.rank - 1] != n) return {};
-  if (vector) return joined(batch_of(a), {a[a.rank - 1]});
-  const auto r = op_shapes::broadcast(batch_of(a), batch_of(y));
-  return r.error ? dims{} : joined(r.shape, {a[a.rank - 1], y[y.rank - 1]});
-}
-
-/// f(a, y) of one matrix and a stack of right sides, placed side by side as columns: a is factorised once.
-template <dims S, class T, class Y, class F>
-tensor<T, S> of_columns(const stack_of<T>& a, const Y& y, location at, const F& f) {
-  namespace views = sinter::detail::views;
-  constexpr int last = Y::rank - 1;
-  op_shapes::axis_list rows_first, back;
-  rows_first.count = back.count = Y::rank;
-  for (int i = 0; i < last - 1; ++i) rows_first.at[i + 1] = i, back.at[i] = i + 1;
-  rows_first.at[0] = last - 1, back.at[last - 1] = 0;
-  rows_first.at[last] = back.at[last] = last;
-  const handle beside = views::permute(sinter::detail::untyped(y, at), rows_first, at);
-  dim columns = 1;
-  for (int i = 1; i <= last; ++i) columns *= beside.extents[i];
-  const handle flat = views::reshape(beside, dims{dim(1), beside.extents[0], columns}, at);
-  const stack_of<T> x = f(a, sinter::detail::typed<T, dims(3)>(flat, at));
-  const handle apart = views::reshape(sinter::detail::untyped(x, at), beside.extents, at);
-  return sinter::detail::typed<T, S>(views::permute(apart, back, at), at).contiguous(at);
-}
-
-/// f(a, y) of square matrices and right sides as stacks, after broadcasting.
-template <class A, class Y, class F>
-auto with_right_side(const char* op, const A& a, const Y& y, location at, const F& f) {
-  using T = typename A::value_type;
-  constexpr bool dtypes = std::is_same_v<T, typename Y::value_type>, some = Y::rank >= 1;
-  static_assert(dtypes, "sinter: [linalg] both operands have one dtype; cast one with cast<T>(x)");
-  static_assert(some, "sinter: [linalg] the right side has one axis, or two or more");
-  if constexpr (takes_square<A>() && dtypes && some) {
-    constexpr dims shape = solution_shape(A::static_shape, Y::static_shape);
-    constexpr bool fit = shape.rank > 0;
-    static_assert(fit,
-                  "sinter: [linalg] the right side has other rows than the matrix, or leading extents that do not "
-                  "broadcast");
-    if constexpr (fit) {
-      using sinter::detail::to_dims;
-      const dims left = to_dims(sinter::detail::extents_of(a, at)), right = to_dims(sinter::detail::extents_of(y, at));
-      demand_square(op, left, at);
-      const dim n = left[left.rank - 1];
-      const auto r = op_shapes::broadcast(batch_of(left), Y::rank == 1 ? dims{} : batch_of(right));
-      if (r.error || n != right[Y::rank == 1 ? 0 : Y::rank - 2])
-        fail(op,
-             "a is " + text::shape(left) + ", the right side is " + text::shape(right) +
-                 "; rows have to be as many as a's, and leading extents broadcast",
-             at);
-      if constexpr (A::rank == 2 && Y::rank > 2) {
-        const stack_of<T> one = stacked_for(a, {}, at);
-        // On a GPU each right side has its own block, which factorises beside the others, unless a library factorises.
-        const bool beside = one.device().is_cuda() && !steps::is_for_library(engine::factorisation::lu, one, at);
-        if (!beside && !small::is_small(one, right[Y::rank - 1])) return of_columns<shape>(one, y, at, f);
-      }
-      const stack_of<T> m = stacked_for(a, r.shape, at);
-      if constexpr (Y::rank == 1) {
-        const stack_of<T> x = f(m, stacked_for(sinter::detail::evaluate(expand_dims<-1>(y, at), at), r.shape, at));
-        return unstacked<shape>(rows_of<T>(squeeze<2>(x)), r.shape, at);
-      } else {
-        return unstacked<shape>(f(m, stacked_for(y, r.shape, at)), r.shape, at);
-      }
-    } else {
-      return y;
-    }
-  } else {
-    return y;
-  }
-}
-
-}  // namespace shapes
 
 }  // namespace sinter::linalg

@@ -1,15 +1,12 @@
 // linalg/matrices.hpp: functions of the last two axes: solve, cholesky, lu, qr, eigh, svd, and functions made of them.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
-#include <limits>
 #include <tuple>
 #include <utility>
 
-#include "functions.hpp"
+#include "handles.hpp"
 #include "shapes.hpp"
-#include "steps.hpp"
 
 // Functions take matrices of float or double in the last two axes; leading axes are batches. They have derivatives of any
 // order in both modes, and are steps of a compiled function. docs/linalg.md gives the values for special matrices.
@@ -20,20 +17,10 @@ namespace sinter::linalg {
 template <tensor_like A>
 auto cholesky(const A& a, location where = location::current()) {
   const location at = where.in("cholesky");
-  if constexpr (shapes::takes_square<A>()) {
-    const auto x = shapes::stacked_square("cholesky", a, at);
-    return shapes::unstacked<A::static_shape>(steps::cholesky(shapes::symmetric(x), at), shapes::batch_at(a, at), at);
-  } else {
-    return a;
-  }
+  if constexpr (shapes::takes_square<A>())
+    return shapes::as<A, A::static_shape>(handles::cholesky<typename A::value_type>(shapes::untyped(a, at), at), at);
+  else return a;
 }
-
-/// How triangular_solve reads a: as lower or upper triangle, with a unit diagonal or not, transposed or not.
-struct triangular_options {
-  bool lower = true;
-  bool unit = false;
-  bool transposed = false;
-};
 
 /// x with a·x = y for a triangle of a, (…, n, n). y is (…, n, k), with broadcast leading axes, or (n). A zero on the diagonal
 /// gives infinities and NaN. user_error when extents differ.
@@ -41,22 +28,20 @@ template <tensor_like A, tensor_like Y>
 auto triangular_solve(const A& a, const Y& y, const triangular_options& how = {},
                       location where = location::current()) {
   const location at = where.in("triangular_solve");
-  return shapes::with_right_side("triangular_solve", a, y, at,
-                                 [&]<class T>(const steps::stack_of<T>& m, const steps::stack_of<T>& right) {
-                                   if (how.transposed)
-                                     return steps::solve_triangle(steps::turned(m), right, !how.lower, how.unit, at);
-                                   return steps::solve_triangle(m, right, how.lower, how.unit, at);
-                                 });
+  if constexpr (shapes::takes_right_side<A, Y>())
+    return shapes::as<A, shapes::solution_shape(A::static_shape, Y::static_shape)>(
+        handles::triangular_solve<typename A::value_type>(shapes::untyped(a, at), shapes::untyped(y, at), how, at), at);
+  else return y;
 }
 
 /// x with a·x = y, by LU with partial pivoting; y is as in triangular_solve. A singular a gives infinities and NaN.
 template <tensor_like A, tensor_like Y>
 auto solve(const A& a, const Y& y, location where = location::current()) {
   const location at = where.in("solve");
-  return shapes::with_right_side("solve", a, y, at,
-                                 [&]<class T>(const steps::stack_of<T>& m, const steps::stack_of<T>& right) {
-                                   return steps::solve(m, right, false, at);
-                                 });
+  if constexpr (shapes::takes_right_side<A, Y>())
+    return shapes::as<A, shapes::solution_shape(A::static_shape, Y::static_shape)>(
+        handles::solve<typename A::value_type>(shapes::untyped(a, at), shapes::untyped(y, at), at), at);
+  else return y;
 }
 
 /// The inverse; (…, n, n). A singular matrix gives infinities and NaN.
@@ -64,8 +49,7 @@ template <tensor_like A>
 auto inv(const A& a, location where = location::current()) {
   const location at = where.in("inv");
   if constexpr (shapes::takes_square<A>())
-    return shapes::unstacked<A::static_shape>(steps::inverse(shapes::stacked_square("inv", a, at), at),
-                                              shapes::batch_at(a, at), at);
+    return shapes::as<A, A::static_shape>(handles::inv<typename A::value_type>(shapes::untyped(a, at), at), at);
   else return a;
 }
 
@@ -74,8 +58,8 @@ template <tensor_like A>
 auto det(const A& a, location where = location::current()) {
   const location at = where.in("det");
   if constexpr (shapes::takes_square<A>())
-    return shapes::unstacked<shapes::batch_of(A::static_shape)>(
-        steps::determinant(shapes::stacked_square("det", a, at), at), shapes::batch_at(a, at), at);
+    return shapes::as<A, shapes::batch_of(A::static_shape)>(
+        handles::det<typename A::value_type>(shapes::untyped(a, at), at), at);
   else return a;
 }
 
@@ -85,10 +69,8 @@ auto slogdet(const A& a, location where = location::current()) {
   const location at = where.in("slogdet");
   if constexpr (shapes::takes_square<A>()) {
     constexpr dims shape = shapes::batch_of(A::static_shape);
-    const auto x = shapes::stacked_square("slogdet", a, at);
-    const dims batch = shapes::batch_at(a, at);
-    const auto both = steps::sign_and_log(x, at);
-    return std::pair{shapes::unstacked<shape>(both.first, batch, at), shapes::unstacked<shape>(both.second, batch, at)};
+    auto [sign, size, none] = handles::slogdet<typename A::value_type>(shapes::untyped(a, at), at);
+    return std::pair{shapes::as<A, shape>(std::move(sign), at), shapes::as<A, shape>(std::move(size), at)};
   } else {
     return std::pair{a, a};
   }
@@ -115,12 +97,10 @@ auto lu(const A& a, location where = location::current()) {
   if constexpr (shapes::takes_matrices<A>()) {
     constexpr dims s = A::static_shape, b = shapes::batch_of(s);
     constexpr dim m = s[A::rank - 2], n = s[A::rank - 1], k = shapes::least(m, n);
-    const auto x = shapes::stacked(a, at);
-    const dims batch = shapes::batch_at(a, at);
-    const auto [p, l, u] = steps::whole_lu(x, shapes::form_of(x), at);
-    return std::tuple{shapes::unstacked<shapes::joined(b, {m, m})>(p, batch, at),
-                      shapes::unstacked<shapes::joined(b, {m, k})>(l, batch, at),
-                      shapes::unstacked<shapes::joined(b, {k, n})>(u, batch, at)};
+    auto [p, l, u] = handles::lu<typename A::value_type>(shapes::untyped(a, at), at);
+    return std::tuple{shapes::as<A, shapes::joined(b, {m, m})>(std::move(p), at),
+                      shapes::as<A, shapes::joined(b, {m, k})>(std::move(l), at),
+                      shapes::as<A, shapes::joined(b, {k, n})>(std::move(u), at)};
   } else {
     return std::tuple{a, a, a};
   }
@@ -134,11 +114,9 @@ auto qr(const A& a, location where = location::current()) {
   if constexpr (shapes::takes_matrices<A>()) {
     constexpr dims s = A::static_shape, b = shapes::batch_of(s);
     constexpr dim m = s[A::rank - 2], n = s[A::rank - 1], k = shapes::least(m, n);
-    const auto x = shapes::stacked(a, at);
-    const dims batch = shapes::batch_at(a, at);
-    const auto [q, r] = steps::whole_qr(x, shapes::form_of(x), at);
-    return std::pair{shapes::unstacked<shapes::joined(b, {m, k})>(q, batch, at),
-                     shapes::unstacked<shapes::joined(b, {k, n})>(r, batch, at)};
+    auto [q, r, none] = handles::qr<typename A::value_type>(shapes::untyped(a, at), at);
+    return std::pair{shapes::as<A, shapes::joined(b, {m, k})>(std::move(q), at),
+                     shapes::as<A, shapes::joined(b, {k, n})>(std::move(r), at)};
   } else {
     return std::pair{a, a};
   }
@@ -151,13 +129,9 @@ auto eigh(const A& a, location where = location::current()) {
   const location at = where.in("eigh");
   if constexpr (shapes::takes_square<A>()) {
     constexpr dims shape = shapes::joined(shapes::batch_of(A::static_shape), {A::static_shape[A::rank - 1]});
-    const auto x = shapes::symmetric(shapes::stacked_square("eigh", a, at));
-    const dims batch = shapes::batch_at(a, at);
-    const auto all = steps::eigh(x, at);
-    // In a trace, values have their own derivative, and results that are not needed are not computed.
-    const auto values = sinter::detail::tracing() ? steps::eigenvalues(x, at) : std::get<1>(all);
-    return std::pair{shapes::unstacked<shape>(values, batch, at),
-                     shapes::unstacked<A::static_shape>(std::get<0>(all), batch, at)};
+    auto [values, vectors, none] = handles::eigh<typename A::value_type>(shapes::untyped(a, at), at);
+    return std::pair{shapes::as<A, shape>(std::move(values), at),
+                     shapes::as<A, A::static_shape>(std::move(vectors), at)};
   } else {
     return std::pair{a, a};
   }
@@ -172,12 +146,10 @@ auto svd(const A& a, location where = location::current()) {
   if constexpr (shapes::takes_matrices<A>()) {
     constexpr dims s = A::static_shape, b = shapes::batch_of(s);
     constexpr dim m = s[A::rank - 2], n = s[A::rank - 1], k = shapes::least(m, n);
-    const auto x = shapes::stacked(a, at);
-    const dims batch = shapes::batch_at(a, at);
-    const auto [u, values, vt] = steps::whole_svd(x, shapes::form_of(x), at);
-    return std::tuple{shapes::unstacked<shapes::joined(b, {m, k})>(u, batch, at),
-                      shapes::unstacked<shapes::joined(b, {k})>(values, batch, at),
-                      shapes::unstacked<shapes::joined(b, {k, n})>(vt, batch, at)};
+    auto [u, values, vt] = handles::svd<typename A::value_type>(shapes::untyped(a, at), at);
+    return std::tuple{shapes::as<A, shapes::joined(b, {m, k})>(std::move(u), at),
+                      shapes::as<A, shapes::joined(b, {k})>(std::move(values), at),
+                      shapes::as<A, shapes::joined(b, {k, n})>(std::move(vt), at)};
   } else {
     return std::tuple{a, a, a};
   }
@@ -190,7 +162,7 @@ auto pinv(const A& a, location where = location::current()) {
   if constexpr (shapes::takes_matrices<A>()) {
     constexpr dims s = A::static_shape;
     constexpr dims shape = shapes::joined(shapes::batch_of(s), {s[A::rank - 1], s[A::rank - 2]});
-    return shapes::unstacked<shape>(steps::pseudo_inverse(shapes::stacked(a, at), at), shapes::batch_at(a, at), at);
+    return shapes::as<A, shape>(handles::pinv<typename A::value_type>(shapes::untyped(a, at), at), at);
   } else {
     return a;
   }
@@ -210,8 +182,7 @@ template <tensor_like A>
 auto expm(const A& a, location where = location::current()) {
   const location at = where.in("expm");
   if constexpr (shapes::takes_square<A>())
-    return shapes::unstacked<A::static_shape>(steps::exponential(shapes::stacked_square("expm", a, at), at),
-                                              shapes::batch_at(a, at), at);
+    return shapes::as<A, A::static_shape>(handles::expm<typename A::value_type>(shapes::untyped(a, at), at), at);
   else return a;
 }
 
@@ -220,8 +191,8 @@ template <tensor_like A>
 auto matrix_power(const A& a, std::int64_t n, location where = location::current()) {
   const location at = where.in("matrix_power");
   if constexpr (shapes::takes_square<A>())
-    return shapes::unstacked<A::static_shape>(steps::power(shapes::stacked_square("matrix_power", a, at), n, at),
-                                              shapes::batch_at(a, at), at);
+    return shapes::as<A, A::static_shape>(handles::matrix_power<typename A::value_type>(shapes::untyped(a, at), n, at),
+                                          at);
   else return a;
 }
 
@@ -239,17 +210,16 @@ auto matrix_norm(const A& a, location where = location::current()) {
     if constexpr (Kind == fro) {
       return norm(a, axis<-2, -1>, at);
     } else if constexpr (Kind == one) {
-      return steps::largest(sum(abs(a, at), axis<-2>, at), at);
+      return shapes::largest(sum(abs(a, at), axis<-2>, at), at);
     } else if constexpr (Kind == inf) {
-      return steps::largest(sum(abs(a, at), axis<-1>, at), at);
+      return shapes::largest(sum(abs(a, at), axis<-1>, at), at);
     } else {
-      const auto x = shapes::stacked(a, at);
-      const auto s = steps::singular_values(x, shapes::form_of(x), at);
-      using row = tensor<typename A::value_type, 1>;
-      constexpr dims shape = shapes::batch_of(A::static_shape);
-      if constexpr (Kind == nuc)
-        return shapes::unstacked<shape>(row(sum(s, axis<-1>, at)), shapes::batch_at(a, at), at);
-      else return shapes::unstacked<shape>(row(steps::largest(s, at)), shapes::batch_at(a, at), at);
+      constexpr dims m = A::static_shape;
+      constexpr dims shape = shapes::joined(shapes::batch_of(m), {shapes::least(m[A::rank - 2], m[A::rank - 1])});
+      const auto s =
+          shapes::as<A, shape>(handles::singular_values<typename A::value_type>(shapes::untyped(a, at), at), at);
+      if constexpr (Kind == nuc) return sinter::detail::evaluate(sum(s, axis<-1>, at), at);
+      else return shapes::largest(s, at);
     }
   } else {
     return a;

@@ -1,23 +1,20 @@
-// linalg/shapes.hpp: checks of matrix operands, and their batches as one axis.
+// linalg/shapes.hpp: compile-time checks of matrix operands, and the shapes of results.
 #pragma once
 
-#include <string>
 #include <utility>
 
-#include "steps.hpp"
+#include "handles.hpp"
 
 namespace sinter::linalg::shapes {
 
-using sinter::detail::handle;
-using steps::form;
-using steps::rows_of;
-using steps::stack_of;
+using sinter::detail::untyped;
 
 constexpr dims batch_of(const dims& d) { return op_shapes::part(d, 0, d.rank - 2); }
 constexpr dims joined(dims batch, std::initializer_list<dim> more) {
   for (const dim e : more) batch.push(e);
   return batch;
 }
+constexpr dim least(dim a, dim b) { return a == dim(dyn) || b == dim(dyn) ? dim(dyn) : a < b ? a : b; }
 
 /// Returns false after a compile-time error unless X has matrices of f32 or f64 in its last two axes.
 template <class X>
@@ -42,46 +39,45 @@ constexpr bool takes_square() {
   }
 }
 
-inline void demand_square(const char* op, const dims& d, location at) {
-  if (d[d.rank - 2] != d[d.rank - 1])
-    fail(op, "the matrix is " + text::shape(d) + "; its last two extents have to be equal", at);
+/// The static shape of a⁻¹·y; rank 0 if the shapes do not fit.
+constexpr dims solution_shape(const dims& a, const dims& y) {
+  const bool vector = y.rank == 1;
+  const dim n = y[vector ? 0 : y.rank - 2];
+  if (a[a.rank - 1] != dim(dyn) && n != dim(dyn) && a[a.rank - 1] != n) return {};
+  if (vector) return joined(batch_of(a), {a[a.rank - 1]});
+  const auto r = op_shapes::broadcast(batch_of(a), batch_of(y));
+  return r.error ? dims{} : joined(r.shape, {a[a.rank - 1], y[y.rank - 1]});
 }
 
-/// x as (b, m, n).
+/// Returns false after a compile-time error unless A has square matrices and Y right sides for them.
+template <class A, class Y>
+constexpr bool takes_right_side() {
+  constexpr bool dtypes = std::is_same_v<typename A::value_type, typename Y::value_type>, some = Y::rank >= 1;
+  static_assert(dtypes, "sinter: [linalg] both operands have one dtype; cast one with cast<T>(x)");
+  static_assert(some, "sinter: [linalg] the right side has one axis, or two or more");
+  if constexpr (takes_square<A>() && dtypes && some) {
+    constexpr bool fit = solution_shape(A::static_shape, Y::static_shape).rank > 0;
+    static_assert(fit,
+                  "sinter: [linalg] the right side has other rows than the matrix, or leading extents that do not "
+                  "broadcast");
+    return fit;
+  } else {
+    return false;
+  }
+}
+
+/// The largest element along the last axis; 0 for an empty axis.
 template <class X>
-stack_of<typename X::value_type> stacked(const X& x, location at) {
-  const handle h = sinter::detail::untyped(x, at);
-  const dims to{sinter::detail::product(sinter::detail::to_index<X::rank - 2>(batch_of(h.extents))),
-                h.extents[X::rank - 2], h.extents[X::rank - 1]};
-  return sinter::detail::typed<typename X::value_type, dims(3)>(sinter::detail::views::reshape(h, to, at), at);
-}
-template <class X>
-auto stacked_square(const char* op, const X& x, location at) {
-  demand_square(op, sinter::detail::to_dims(sinter::detail::extents_of(x, at)), at);
-  return stacked(x, at);
+auto largest(const X& x, location at) {
+  using result = std::remove_cvref_t<decltype(max(x, axis<-1>, at))>;
+  if (sinter::detail::extents_of(x, at)[X::rank - 1] == dim(0)) return result(sum(x, axis<-1>, at));
+  return result(max(x, axis<-1>, at));
 }
 
-/// (b, …) with the axes of a batch in place of b, under the static shape S.
-template <dims S, class Y>
-tensor<typename Y::value_type, S> unstacked(const Y& y, const dims& batch, location at) {
-  const handle h = sinter::detail::untyped(y, at);
-  dims to = batch;
-  for (int i = 1; i < Y::rank; ++i) to.push(h.extents[i]);
-  return sinter::detail::typed<typename Y::value_type, S>(sinter::detail::views::reshape(h, to, at), at);
+/// What handles computes of X's elements, under the static shape S.
+template <class X, dims S>
+tensor<typename X::value_type, S> as(handles::handle h, location at) {
+  return sinter::detail::typed<typename X::value_type, S>(std::move(h), at);
 }
-
-/// The extents of x's batch in this call.
-template <class X>
-dims batch_at(const X& x, location at) {
-  return batch_of(sinter::detail::to_dims(sinter::detail::extents_of(x, at)));
-}
-
-template <class X>
-form form_of(const X& x) {
-  const dim m = x.size(-2), n = x.size(-1);
-  return m == n ? form::square : m > n ? form::tall : form::wide;
-}
-
-constexpr dim least(dim a, dim b) { return a == dim(dyn) || b == dim(dyn) ? dim(dyn) : a < b ? a : b; }
 
 }  // namespace sinter::linalg::shapes

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -45,15 +46,12 @@ struct host_code {
   }
 };
 
-template <class T>
-cuda_source device_code(const engine::factor_request& how) {
-  return {engine::factor_text(how, dtype_of<T>), "sinter_factor", 256};
-}
-
-/// The factorisation by a library of the GPU.
-struct library_code {
+/// The factorisation on a GPU: by a kernel, or else by a library.
+struct device_code {
   engine::factor_request how;
+  std::optional<cuda_source> source = {};
 
+  const cuda_source* kernel() const { return source ? &*source : nullptr; }
   template <class... E>
   void operator()(const E&... all_and_stream) const {
     call(std::tie(all_and_stream...), std::make_index_sequence<sizeof...(E) - 1>{});
@@ -69,6 +67,17 @@ struct library_code {
     engine::factorise_on_gpu(how, {arrays, operands}, {arrays + operands, count - operands}, std::get<count>(all));
   }
 };
+
+/// How a request becomes code for a GPU.
+using code_of = device_code (*)(const engine::factor_request& how);
+
+inline device_code library_code(const engine::factor_request& how) { return {how}; }
+template <class T, bool Large>
+device_code kernel_code(const engine::factor_request& how) {
+  engine::factor_request own = how;
+  own.large = Large;
+  return {own, cuda_source{engine::factor_text(own, dtype_of<T>), "sinter_factor", 256}};
+}
 
 /// The number of rows and columns from which kernels work by panels, and calls of a library can pay.
 inline constexpr std::int64_t large_rows = 64, library_most = 20000;
@@ -97,25 +106,18 @@ bool is_for_library(engine::factorisation what, const stack_of<T>& a, location a
   return std::max(m, n) <= library_most && b <= library_matrices(what, m, n) && engine::has_factor_library(what);
 }
 
-/// use(ops) with the ops that `make` makes once, for a library of the GPU or for kernels. make receives a function from
-/// requests to code.
+/// use(ops) with the ops that make(code_of) makes once, for a library of the GPU, for large matrices, and for others.
 template <class T, class Make, class Use>
 auto by_code(engine::factorisation what, const stack_of<T>& a, location at, Make make, Use use) {
   if (is_for_library(what, a, at)) {
-    static const auto ops = make([](const engine::factor_request& how) { return library_code{how}; });
+    static const auto ops = make(&library_code);
     return use(ops);
   }
-  const auto own = [make](bool large) {
-    return make([large](engine::factor_request how) {
-      how.large = large;
-      return device_code<T>(how);
-    });
-  };
   if (a.device(at).is_cuda() && is_large(a)) {
-    static const auto ops = own(true);
+    static const auto ops = make(&kernel_code<T, true>);
     return use(ops);
   }
-  static const auto ops = own(false);
+  static const auto ops = make(&kernel_code<T, false>);
   return use(ops);
 }
 
@@ -188,8 +190,8 @@ stack_of<T> triangle(const stack_of<T>& a, bool lower, bool unit) {
   return triu(a, unit ? 1 : 0);
 }
 
-template <class T, class Code>
-auto make_solve_triangle(bool lower, bool unit, Code code) {
+template <class T>
+auto make_solve_triangle(bool lower, bool unit, code_of code) {
   const engine::factor_request how{engine::factorisation::triangular_solve, lower, unit};
   return custom_op<"triangular_solve">(
       host_code{how}, code(how), [](const auto&, const auto& y) { return result_of<T, 3>{y}; },
@@ -211,7 +213,7 @@ stack_of<T> solve_triangle(const stack_of<T>& a, const stack_of<T>& y, bool lowe
   if (small::is_small(a, y.size(2))) return small::solve_triangle(a, y, lower, unit);
   return by_code<T>(
       engine::factorisation::triangular_solve, a, at,
-      [](auto code) {
+      [](code_of code) {
         return std::array{make_solve_triangle<T>(false, false, code), make_solve_triangle<T>(false, true, code),
                           make_solve_triangle<T>(true, false, code), make_solve_triangle<T>(true, true, code)};
       },
@@ -227,8 +229,8 @@ stack_of<T> lower_half(const stack_of<T>& a) {
 template <class T>
 stack_of<T> cholesky(const stack_of<T>& matrix, location at);
 
-template <class T, class Code>
-auto make_cholesky(Code code) {
+template <class T>
+auto make_cholesky(code_of code) {
   constexpr engine::factor_request how{engine::factorisation::cholesky};
   return custom_op<"cholesky">(
       host_code{how}, code(how), [](const auto& a) { return result_of<T, 3>{a}; }, none,
@@ -245,12 +247,17 @@ template <class T>
 stack_of<T> cholesky(const stack_of<T>& matrix, location at) {
   if (small::is_small(matrix)) return small::cholesky(matrix);
   return by_code<T>(
-      engine::factorisation::cholesky, matrix, at, [](auto code) { return make_cholesky<T>(code); },
+      engine::factorisation::cholesky, matrix, at, [](code_of code) { return make_cholesky<T>(code); },
       [&](const auto& op) { return op.call_at(at, matrix); });
 }
 
 /// The relation of a matrix's extents.
 enum class form : std::uint8_t { square, tall, wide };
+template <class T>
+form form_of(const stack_of<T>& x) {
+  const dim m = x.size(1), n = x.size(2);
+  return m == n ? form::square : m > n ? form::tall : form::wide;
+}
 
 /// The unit lower factor as a square matrix with a's rows, of which the part below the diagonal counts; the upper factor with
 /// its columns.
@@ -285,8 +292,8 @@ struct lu_factors {
 template <class T>
 lu_factors<T> lu(const stack_of<T>& a, form f, location at);
 
-template <class T, class Code>
-auto make_lu(form f, Code code) {
+template <class T>
+auto make_lu(form f, code_of code) {
   constexpr engine::factor_request how{engine::factorisation::lu};
   const auto shape = [f](const auto& a) {
     const dim steps = f == form::wide ? a[1] : a[2];
@@ -312,7 +319,7 @@ template <class T>
 lu_factors<T> lu(const stack_of<T>& a, form f, location at) {
   return by_code<T>(
       engine::factorisation::lu, a, at,
-      [](auto code) {
+      [](code_of code) {
         return std::array{make_lu<T>(form::square, code), make_lu<T>(form::tall, code), make_lu<T>(form::wide, code)};
       },
       [&](const auto& ops) {
@@ -325,8 +332,8 @@ lu_factors<T> lu(const stack_of<T>& a, form f, location at) {
 template <class T>
 std::tuple<stack_of<T>, stack_of<T>> qr(const stack_of<T>& matrix, location at);
 
-template <class T, class Code>
-auto make_qr(Code code) {
+template <class T>
+auto make_qr(code_of code) {
   constexpr engine::factor_request how{engine::factorisation::qr};
   return custom_op<"qr">(
       host_code{how}, code(how),
@@ -346,7 +353,7 @@ auto make_qr(Code code) {
 template <class T>
 std::tuple<stack_of<T>, stack_of<T>> qr(const stack_of<T>& matrix, location at) {
   return by_code<T>(
-      engine::factorisation::qr, matrix, at, [](auto code) { return make_qr<T>(code); },
+      engine::factorisation::qr, matrix, at, [](code_of code) { return make_qr<T>(code); },
       [&](const auto& op) { return op.call_at(at, matrix); });
 }
 
@@ -369,8 +376,8 @@ using work_in = std::tuple<stack_of<T>, rows_of<T>, stack_of<std::int64_t>, stac
 template <class T>
 work_in<T> eigh(const stack_of<T>& matrix, location at);
 
-template <class T, class Code>
-auto make_eigh(Code code) {
+template <class T>
+auto make_eigh(code_of code) {
   constexpr engine::factor_request how{engine::factorisation::eigh};
   return custom_op<"eigh">(
       host_code{how}, code(how),
@@ -392,7 +399,7 @@ auto make_eigh(Code code) {
 template <class T>
 work_in<T> eigh(const stack_of<T>& matrix, location at) {
   return by_code<T>(
-      engine::factorisation::eigh, matrix, at, [](auto code) { return make_eigh<T>(code); },
+      engine::factorisation::eigh, matrix, at, [](code_of code) { return make_eigh<T>(code); },
       [&](const auto& op) { return op.call_at(at, matrix); });
 }
 
@@ -403,8 +410,8 @@ using svd_work = std::tuple<stack_of<T>, rows_of<T>, stack_of<T>, stack_of<std::
 template <class T>
 svd_work<T> svd(const stack_of<T>& a, bool tall, location at);
 
-template <class T, class Code>
-auto make_svd(bool tall, Code code) {
+template <class T>
+auto make_svd(bool tall, code_of code) {
   constexpr engine::factor_request how{engine::factorisation::svd};
   return custom_op<"svd">(
       host_code{how}, code(how),
@@ -436,7 +443,7 @@ template <class T>
 svd_work<T> svd(const stack_of<T>& a, bool tall, location at) {
   return by_code<T>(
       engine::factorisation::svd, a, at,
-      [](auto code) {
+      [](code_of code) {
         return std::array{make_svd<T>(false, code), make_svd<T>(true, code)};
       },
       [&](const auto& ops) -> svd_work<T> { return ops[tall ? 1 : 0].call_at(at, a); });

@@ -2,21 +2,28 @@
 // layers.
 #pragma once
 
+#include <charconv>
 #include <cmath>
 #include <initializer_list>
 #include <optional>
 #include <set>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "../nn.hpp"
 #include "config.hpp"
+#include "stored.hpp"
 
 namespace sinter::models {
 
+/// How the weights of linear maps are kept: as floats, or as integers of 8 or 4 bits with a scale for each 32 of a row.
+enum class weights { floats, int8, int4 };
+
 struct load_options {
-  std::optional<device> where = {};  ///< by default the default device
+  std::optional<device> where = {};                   ///< by default the default device
+  models::weights weights = models::weights::floats;  ///< integers need models whose maps are stored_linear<T>
 };
 
 /// The function between two linear maps of a block.
@@ -72,6 +79,13 @@ inline io::array columns(const std::vector<io::array>& parts) {
   return to;
 }
 
+/// `attention`'s mask for caches of so many places, of which sequence b sees those from starts[b] on.
+inline auto seen_from(const tensor<std::int64_t, 1>& starts, const dim& places) {
+  const tensor<bool, 2> seen =
+      arange<std::int64_t>(places, sinter::detail::same_device(starts, location::current())) >= expand_dims<1>(starts);
+  return masked(tensor<bool, 4>(reshape(seen, std::array<dim, 4>{starts.size(0), 1, 1, places})));
+}
+
 /// The arrays one after another.
 inline io::array joined(const std::vector<io::array>& parts) {
   std::int64_t all = 0;
@@ -117,9 +131,10 @@ class files {
   double number(const std::string& name, std::optional<double> otherwise = {}) const {
     const auto found = config_.find(name);
     if (found == config_.end()) return otherwise ? *otherwise : static_cast<double>(absent(name));
-    char* end = nullptr;
-    const double x = std::strtod(found->second.c_str(), &end);
-    if (*end != 0 || !std::isfinite(x)) refuse(name, "a number");
+    double x = 0;
+    const char *const begin = found->second.data(), *const end = begin + found->second.size();
+    const auto [stop, wrong] = std::from_chars(begin, end, x);
+    if (stop != end || wrong != std::errc{} || !std::isfinite(x)) refuse(name, "a number");
     return x;
   }
   std::string text(const std::string& name, const std::string& otherwise) const {
@@ -181,6 +196,27 @@ class files {
   nn::linear<T> linear(const std::string& name, std::int64_t in, std::int64_t out) {
     return linear<T>(std::vector{name}, in, std::vector{out});
   }
+  /// Maps beside one another; `turned`: they are stored as (in, out). Blocks of integers where the options want them.
+  template <class Map>
+  Map map(const std::vector<std::string>& names, std::int64_t in, const std::vector<std::int64_t>& outs,
+          bool turned = false) {
+    using T = typename map_traits<Map>::type;
+    nn::linear<T> plain;
+    if constexpr (!map_traits<Map>::stored) {
+      if (how_.weights != weights::floats)
+        fail(op_, "weights of integers need maps that hold them; load<T, models::stored_linear<T>>", at_);
+    } else if (how_.weights != weights::floats) {
+      return packed<T>(names, in, outs, turned);
+    }
+    if (turned) {
+      plain.weight = array<T, 2>(names[0] + ".weight", {in, outs[0]});
+      if (has(names[0] + ".bias")) plain.bias = array<T, 1>(names[0] + ".bias", {outs[0]});
+    } else {
+      plain = linear<T>(names, in, outs);
+    }
+    if constexpr (map_traits<Map>::stored) return {plain.weight, std::nullopt, plain.bias};
+    else return plain;
+  }
   template <element T>
   nn::layer_norm<T> layer_norm(const std::string& name, std::int64_t width, double eps) {
     return {array<T, 1>(name + ".weight", {width}), array<T, 1>(name + ".bias", {width}), eps};
@@ -195,17 +231,45 @@ class files {
     return r && r->extents.size() == 2 ? r->extents[0] : 0;
   }
 
-  /// user_error that lists all mismatches.
+  /// user_error that lists the mismatches.
   void finish() const {
     if (faults_.empty()) return;
     std::string all = folder_ + ": the weights do not fit the configuration:";
-    constexpr std::size_t most = 50;
-    for (std::size_t i = 0; i < faults_.size() && i < most; ++i) all += "\n  " + faults_[i];
-    if (faults_.size() > most) all += "\n  and " + std::to_string(faults_.size() - most) + " more";
+    for (const std::string& fault : faults_) all += "\n  " + fault;
+    if (faults_.size() == most_faults) all += "\n  and perhaps more";
     fail(op_, all, at_);
   }
 
  private:
+  template <element T>
+  stored_linear<T> packed(const std::vector<std::string>& names, std::int64_t in, const std::vector<std::int64_t>& outs,
+                          bool turned) {
+    std::vector<io::array> rows, biases;
+    std::int64_t all = 0;
+    for (std::size_t k = 0; k < names.size(); ++k) {
+      const std::int64_t out = outs[k];
+      if (const auto w = turned ? raw(names[k] + ".weight", dtype::f32, {in, out})
+                                : raw(names[k] + ".weight", dtype::f32, {out, in}))
+        rows.push_back(turned ? columns({*w}) : *w);
+      if (has(names[k] + ".bias"))
+        if (const auto b = raw(names[k] + ".bias", dtype_of<T>, {out})) biases.push_back(*b);
+      all += out;
+    }
+    stored_linear<T> made;
+    if (biases.size() == names.size()) made.bias = placed<T, 1>(joined(biases));
+    else if (!biases.empty()) note(names[0] + ".bias", "only some of the maps beside one another have a bias");
+    if (rows.size() != names.size()) return made;
+    const std::int64_t bits = how_.weights == weights::int8 ? 8 : 4, count = (in + block_size - 1) / block_size;
+    io::array words = io::detail::make_array(dtype::u8, {all, count, block_size * bits / 8}),
+              scales = io::detail::make_array(dtype::bf16, {all, count});
+    std::int64_t first = 0;
+    for (std::size_t k = 0; k < rows.size(); first += outs[k++])
+      pack_rows({reinterpret_cast<const float*>(rows[k].data), static_cast<std::size_t>(outs[k] * in)}, in, bits,
+                reinterpret_cast<std::uint8_t*>(words.data) + first * count * block_size * bits / 8,
+                reinterpret_cast<bf16*>(scales.data) + first * count);
+    made.packed = blocks{placed<std::uint8_t, 3>(words), placed<bf16, 2>(scales), in, bits};
+    return made;
+  }
   void check_type(std::initializer_list<const char*> types) const {
     const std::string type = text("model_type", "");
     std::string known;
@@ -244,6 +308,7 @@ class files {
   }
   void note(const std::string& name, const std::string& what) {
     faults_.push_back(io::detail::shown(prefix + name) + ": " + what);
+    if (faults_.size() == most_faults) finish();
   }
   const io::detail::record* find(const std::string& name) const {
     for (const auto& a : archives_)
@@ -267,6 +332,7 @@ class files {
     return io::to_tensor<T, Rank>(a, at_).to(how_.where.value_or(default_device()));
   }
 
+  static constexpr std::size_t most_faults = 50;
   const char* op_;
   std::string folder_;
   const load_options& how_;

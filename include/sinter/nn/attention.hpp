@@ -68,6 +68,17 @@ constexpr bool is_sequence() {
 
 }  // namespace detail
 
+/// The number of a map's outputs.
+template <class T>
+dim map_outputs(const linear<T>& map, location at) {
+  return map.weight.size(1, at);
+}
+/// The device of a map's weights.
+template <class T>
+sinter::detail::target map_device(const linear<T>& map, location at) {
+  return sinter::detail::same_device(map.weight, at);
+}
+
 /// No encoding of places.
 struct unplaced {
   template <class X>
@@ -97,11 +108,12 @@ struct rotary {
   }
 };
 
-/// Attention among the places of one sequence (Vaswani et al., 2017), with projections before and after it.
-template <class T, class Places = unplaced>
+/// Attention among the places of one sequence (Vaswani et al., 2017), with projections before and after it. `Map`: the type of the
+/// projections, which `map_outputs` and `map_device` describe.
+template <class T, class Places = unplaced, class Map = linear<T>>
 struct self_attention {
-  linear<T> qkv;  ///< columns of queries, then of keys, then of values, head by head
-  linear<T> out;
+  Map qkv;  ///< columns of queries, then of keys, then of values, head by head
+  Map out;
   std::int64_t heads = 1, key_heads = 1;
   Places places;  ///< encodes places in queries and keys, (…, heads, places, width)
 
@@ -111,8 +123,8 @@ struct self_attention {
     const auto plan = detail::plan_heads("nn::self_attention", width, how, at);
     const linear_options columns{how.bias, how.weight};
     const auto [first, second] = split(k, at);
-    return {linear<T>::init(first, width, (plan.heads + 2 * plan.key_heads) * plan.width, columns, at),
-            linear<T>::init(second, plan.heads * plan.width, width, columns, at), plan.heads, plan.key_heads, Places{}};
+    return {Map::init(first, width, (plan.heads + 2 * plan.key_heads) * plan.width, columns, at),
+            Map::init(second, plan.heads * plan.width, width, columns, at), plan.heads, plan.key_heads, Places{}};
   }
 
   SINTER_LAYER_CALLS("nn::self_attention",
@@ -140,9 +152,8 @@ struct self_attention {
 
   /// An empty cache for the keys and values of up to `capacity` places of each sequence in the batch.
   attention_cache<T, 4> cache(const dim& batch, const dim& capacity, location at = location::current()) const {
-    const dim width = qkv.weight.size(1, at) / dim(heads + 2 * key_heads);
-    return make_attention_cache<T>({batch, dim(key_heads), capacity, width}, dim(-1),
-                                   sinter::detail::same_device(qkv.weight, at), at);
+    const dim width = map_outputs(qkv, at) / dim(heads + 2 * key_heads);
+    return make_attention_cache<T>({batch, dim(key_heads), capacity, width}, dim(-1), map_device(qkv, at), at);
   }
   /// Treats x as the places after the cached places, and attends to both. Returns the result and the longer cache:
   /// `auto [y, next] = mix(x, cache, causal)`. The cache needs room for x.

@@ -46,6 +46,17 @@ class dropout {
     }
   }
 
+  /// Of values with a rule of their own, such as placed tensors: the mask is drawn by the elements' indices in the whole tensor.
+  template <class X>
+  requires(!tensor_like<X> && requires(const X& x, const key& k, location at) { drop_elements(x, 0.1, k, at); }) auto
+  operator()(const X& x, location here = location::current()) {
+    const location at = here.in("nn::dropout");
+    if (rate_ == 0) return x;
+    const auto [now, later] = split(key_, at);
+    key_ = later;
+    return drop_elements(x, rate_, now, at);
+  }
+
   double rate() const { return rate_; }
 
  private:

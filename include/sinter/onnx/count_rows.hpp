@@ -1,7 +1,7 @@
 // onnx/count_rows.hpp: determinants, counts of n-grams, mel filters, and attention whose scores a graph changes.
 #pragma once
 
-#include "../linalg/functions.hpp"
+#include "../linalg/handles.hpp"
 #include "flow_rows.hpp"
 #include "nn_rows.hpp"
 
@@ -16,7 +16,8 @@ inline void determinant_row(call& c) {
   const location at = place_of_nodes();
   const auto of = [&]<class T>(std::type_identity<T>) {
     const auto matrices = dynamic_tensor::of_node(flat.id()).as<tensor<T, 3>>(at);
-    return value_of(dynamic_tensor(linalg::steps::determinant<T>(matrices, at), at).node(at));
+    const auto values = linalg::handles::det<T>(sinter::detail::untyped(matrices, at), at);
+    return value_of(dynamic_tensor(sinter::detail::typed<T, dims(1)>(values, at), at).node(at));
   };
   const node y = x.type() == dtype::f64 ? of(std::type_identity<double>()) : of(std::type_identity<float>());
   c.give(to_type(reshape_to(y, lanes), c.type(0)));

@@ -4,6 +4,7 @@
 #include <concepts>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "../front/evaluate/print.hpp"
 #include "../io/array.hpp"
@@ -291,5 +292,11 @@ class dynamic_tensor {
   std::uint32_t marks_ = 0;
   detail::trace_handle traced_;
 };
+
+namespace onnx {
+
+using tensor_list = std::vector<dynamic_tensor>;
+
+}  // namespace onnx
 
 }  // namespace sinter

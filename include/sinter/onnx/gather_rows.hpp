@@ -42,17 +42,29 @@ inline void gather_elements(call& c) {
   c.give(ir::gather(fitted_to(x, extents_of(index), axis), index, axis));
 }
 
-/// The row-major places in the first axes of `e`, from the rows of an index (…, k).
-inline node linear_places(const node& index, const extents& e) {
+/// An index into an axis, for gathers: the nearest that the axis has.
+inline node clamped_index(const node& index, dim extent) {
+  const node last = size_node(extent - 1, dtype::i64);
+  return pointwise(op::maximum, pointwise(op::minimum, index, last), integer(0));
+}
+inline node is_inside(const node& index, dim extent) {
+  return pointwise(op::bit_and, pointwise(op::ge, index, integer(0)),
+                   pointwise(op::lt, index, size_node(extent, dtype::i64)));
+}
+/// The row-major places in the first axes of `e`, from the rows of an index (…, k). An index out of range is clamped to its axis;
+/// or, if places are written, its place is -1.
+inline node linear_places(const node& index, const extents& e, bool written) {
   const int last = index.rank() - 1;
-  node at;
+  node at, inside;
   for (std::size_t k = 0; k < e.size(); ++k) {
     extents to = extents_of(index);
     to.pop_back();
-    const node part = from_start(reshape_to(sliced(index, last, dim(static_cast<std::int64_t>(k)), 1), to), e[k]);
+    node part = from_start(reshape_to(sliced(index, last, dim(static_cast<std::int64_t>(k)), 1), to), e[k]);
+    if (written) inside = inside ? pointwise(op::bit_and, inside, is_inside(part, e[k])) : is_inside(part, e[k]);
+    else part = clamped_index(part, e[k]);
     at = at ? plus(times(at, size_node(e[k], dtype::i64)), part) : part;
   }
-  return at;
+  return written ? choose(inside, at, integer(-1)) : at;
 }
 /// The number of axes, after the batch axes, that each row of an index addresses.
 inline std::size_t named_axes(call& c, const extents& e, const extents& index, std::size_t batch) {
@@ -66,7 +78,7 @@ inline void gather_nd(call& c) {
   const extents e = extents_of(x), i = extents_of(index);
   const auto batch = static_cast<std::size_t>(c.i("batch_dims", 0)), k = named_axes(c, e, i, batch);
   const extents named = e.from(batch, batch + k);
-  const node at = linear_places(index, named);
+  const node at = linear_places(index, named, false);
   const dim lanes = product_of(e, 0, batch), places = product_of(i, batch, i.size() - 1),
             rest = product_of(e, batch + k);
   const node flat = reshape_to(x, {lanes, product_of(named), rest});
@@ -88,7 +100,7 @@ inline void scatter_nd(call& c) {
   const node x = c.x(0), index = c.x(1), updates = c.x(2);
   const extents e = extents_of(x), i = extents_of(index);
   const std::size_t k = named_axes(c, e, i, 0);
-  const node at = linear_places(index, e.from(0, k));
+  const node at = linear_places(index, e.from(0, k), true);
   const dim places = product_of(i, 0, i.size() - 1), rest = product_of(e, k);
   const node flat = reshape_to(x, {product_of(e, 0, k), rest});
   const node where = broadcast_to(reshape_to(at, {places, dim(1)}), {places, rest});
@@ -109,6 +121,7 @@ inline void scatter_elements(call& c) {
     const node part = static_cast<int>(a) == axis ? index : iota(dtype::i64, i, static_cast<int>(a));
     at = at ? plus(times(at, size_node(e[a], dtype::i64)), part) : part;
   }
+  at = choose(is_inside(index, e[static_cast<std::size_t>(axis)]), at, integer(-1));
   const dim n = product_of(i);
   c.give(
       reshape_to(scattered(how, reshape_to(x, {product_of(e)}), reshape_to(at, {n}), reshape_to(updates, {n}), 0), e));

@@ -4,6 +4,7 @@
 #include <bit>
 #include <unordered_map>
 
+#include "../base/kept.hpp"
 #include "operators.hpp"
 
 namespace sinter::onnx {
@@ -30,11 +31,13 @@ struct frame {
 
 /// The rows of an operator, ascending by version; empty for an unknown operator. (table.hpp)
 std::span<const row* const> rows_of(std::string_view domain, std::string_view name);
+/// The row of an operator of the user's; null without one. (model_rules.hpp)
+const row* registered_row(std::string_view domain, std::string_view name);
 inline const row* row_for(std::string_view domain, std::string_view name, std::int64_t version) {
   const row* found = nullptr;
   for (const row* r : rows_of(domain, name))
     if (!found || r->since <= version) found = r;
-  return found;
+  return found ? found : registered_row(domain, name);
 }
 
 /// Checks that a number of the file may become an extent. Numbers whose bits stand for a size of calls may not.
@@ -116,6 +119,8 @@ struct loaded {
   std::size_t copied = 0;                   ///< bytes of `copies` in use
   std::size_t spread = 0;  ///< bytes of sparse tensors with their zeros, beyond the bytes that the file allows
   std::map<std::pair<const void*, int>, dynamic_tensor> on_devices;  ///< weights, by block and GPU
+  std::vector<std::string>
+      texts;  ///< the texts that operators of ai.onnx.ml map, sorted; values of text are their places
 };
 
 /// The elements of a tensor of the file. (model_rules.hpp)
@@ -311,11 +316,29 @@ class importer {
         for (const auto& o : a.g->outputs) last[o.name] = k;
   }
 
+  static std::string text_of(const node_proto& n) { return "node '" + n.name + "' (" + n.op + ")"; }
   [[noreturn]] static void fail_node(const node_proto& n, std::string what) {
-    const std::string prefix = "sinter: [onnx] ";
+    const std::string prefix = "sinter: [onnx] ", place = text_of(n) + " at ";
     if (what.rfind(prefix, 0) == 0) what = what.substr(prefix.size());
+    if (const auto at = what.find(place); at != what.npos) what.erase(at, place.size());
     wire::fail_file("node '" + n.name + "' (" + n.op + "): " + what);
   }
+
+  /// Nodes of the graph have the place "node 'NAME' (OP) at FILE" and the user's line until the end of the scope.
+  class placed {
+   public:
+    placed(const node_proto& n, const location& call) : before_(place_of_nodes()) {
+      if (call.line == 0) return;
+      const std::string file = wire::printable(text_of(n)) + " at " + call.file;
+      place_of_nodes() = {sinter::detail::kept(file.c_str()), call.line, call.op};
+    }
+    ~placed() { place_of_nodes() = before_; }
+    placed(const placed&) = delete;
+    placed& operator=(const placed&) = delete;
+
+   private:
+    location before_;
+  };
 
   void run_node(const node_proto& n, frame& f) {
     if (++runs_ > most_runs + 4 * m_.proto.graph.nodes.size())
@@ -325,6 +348,7 @@ class importer {
         f.values[n.outputs[0]] = *changed;
         return;
       }
+    const placed here(n, call_);
     try {
       const auto it = m_.functions.find({n.domain, n.op});
       const std::int64_t version = version_of(n.domain, f);
@@ -335,9 +359,12 @@ class importer {
         c.in.push_back(x ? *x : item());
       }
       const row* r = row_for(n.domain, n.op, version);
-      if (it != m_.functions.end() && !r) run_function(*it->second, c, f);
+      const bool moves = moves_text(c);
+      if (it != m_.functions.end() && rows_of(n.domain, n.op).empty()) run_function(*it->second, c, f);
       else if (!r) wire::fail_file("there is no row for it");
       else if (!fold(*r, c)) r->run(c);
+      for (item& y : c.out)
+        if (moves) y.format = text_format;
       for (std::size_t k = 0; k < n.outputs.size(); ++k)
         if (!n.outputs[k].empty()) {
           if (k >= c.out.size()) wire::fail_file("it gives no result " + std::to_string(k));
@@ -371,10 +398,13 @@ class importer {
     c.out = run_nodes(fn.nodes, g, fn.outputs);
   }
 
+  /// Whether a node only moves text. Text that another operator than those of ai.onnx.ml would read is an error.
+  bool moves_text(const call& c) const;
   bool fold(const row& r, call& c);
   bool fold_sizes(call& c);
 
   loaded& m_;
+  location call_ = place_of_nodes();  ///< the user's call
   int depth_ = 0;
   std::size_t runs_ = 0;
   std::int64_t draws_ = 0;
@@ -580,6 +610,14 @@ inline std::optional<dim> size_result(std::string_view name, dim a, dim b) {
 
 }  // namespace detail_
 
+inline bool importer::moves_text(const call& c) const {
+  const auto is_text = [](const item& x) { return x.format == text_format; };
+  if (std::none_of(c.in.begin(), c.in.end(), is_text) || c.n.domain == "ai.onnx.ml") return false;
+  if (m_.functions.count({c.n.domain, c.n.op}) && rows_of(c.n.domain, c.n.op).empty()) return false;
+  if (c.n.domain.empty() && detail_::moved_inputs(c.n.op) != 0) return true;
+  wire::fail_file("its input is text, which operators of ai.onnx.ml map to numbers, and others only move");
+}
+
 /// Computes integers that may be sizes of calls: moves, casts, arithmetic, comparisons.
 inline bool importer::fold_sizes(call& c) {
   const std::string& name = c.n.op;
@@ -632,7 +670,7 @@ inline bool importer::fold_sizes(call& c) {
 /// Computes a node whose inputs are known now.
 inline bool importer::fold(const row& r, call& c) {
   using detail_::is_one_of;
-  if (c.in.empty() ||
+  if (c.in.empty() || r.how == of_user ||
       is_one_of(c.n.op, {"If", "Loop", "Scan", "SequenceMap", "Shape", "Size", "RandomNormalLike", "RandomUniformLike",
                          "Bernoulli", "Multinomial", "Dropout", "RandomNormal", "RandomUniform", "ConstantOfShape"}))
     return false;

@@ -23,6 +23,7 @@ struct value_description {
   kind_t kind = kind_t::tensor;
   bool has_type = true;  ///< the file may leave the dtype open
   bool has_shape = false;
+  bool is_text = false;                  ///< the elements are places in model::texts(), as i64
   std::vector<std::int64_t> extents;     ///< -1: open
   std::vector<std::string> axes;         ///< names of open axes; equal names have equal extents
   std::vector<value_description> inner;  ///< for a sequence or an optional: its content
@@ -36,7 +37,7 @@ struct value_description {
       const std::string what = kind == kind_t::sequence ? "sequence" : "optional";
       return inner.empty() ? what : what + " of " + inner[0].kind_text();
     }
-    std::string out = has_type ? dtype_name(type) : "tensor";
+    std::string out = is_text ? "text as i64" : has_type ? dtype_name(type) : "tensor";
     if (!has_shape) return out;
     out += " (";
     for (std::size_t i = 0; i < extents.size(); ++i) {
@@ -48,7 +49,6 @@ struct value_description {
 };
 
 using tensor_map = std::map<std::string, dynamic_tensor>;
-using tensor_list = std::vector<dynamic_tensor>;
 
 /// An input or output of a model: a tensor, a sequence of values, or nothing, for an optional without a value.
 class value {
@@ -98,6 +98,15 @@ class value {
   kind_t kind_ = kind_t::nothing;
 };
 using value_list = std::vector<value>;
+
+/// Where a file comes from, in its own words.
+struct metadata {
+  std::string producer, producer_version, domain, description;
+  std::int64_t version = 0;                       ///< of the model
+  std::int64_t ir_version = 0;                    ///< of the file's format
+  std::map<std::string, std::int64_t> opsets;     ///< by domain; "" is ONNX's own
+  std::map<std::string, std::string> properties;  ///< metadata_props, such as labels and licences
+};
 
 /// A loaded model: a handle, so copies share compiled code.
 class model {
@@ -150,12 +159,26 @@ class model {
   };
   SINTER_API gradients square_gradients(const tensor_list& inputs, location at = location::current()) const;
 
+  /// The texts that the model's operators of ai.onnx.ml map to numbers or back, sorted. Inputs and results of text are tensors of
+  /// places in this list, as i64. -1 stands for every other text.
+  SINTER_API const std::vector<std::string>& texts() const;
+  SINTER_API std::vector<std::int64_t> places_of_texts(const std::vector<std::string>& texts) const;
+
+  /// The model with further results behind its own: any values of its graph by name, such as hidden layers. The new model is
+  /// compiled anew. user_error for names that the graph lacks.
+  SINTER_API model with_outputs(const std::vector<std::string>& names, location at = location::current()) const;
+  /// The names of all values of the graph: inputs, initialisers, and results of nodes in order.
+  SINTER_API std::vector<std::string> value_names() const;
+  SINTER_API metadata describe() const;
+
   /// The report of the last call, the explanation of all calls, the number of specialisations, the number of nodes in the
   /// file's graph.
   SINTER_API report last() const;
   SINTER_API explanation explain() const;
   SINTER_API std::size_t specialisations() const;
   SINTER_API std::size_t nodes() const;
+  /// The operators of the file's graph, without the graphs within, with the number of nodes of each: {"MatMul", 4}.
+  SINTER_API std::map<std::string, std::size_t> operators_used() const;
 
  private:
   std::shared_ptr<state> s_;

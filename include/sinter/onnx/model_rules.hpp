@@ -3,9 +3,14 @@
 
 #include <atomic>
 #include <mutex>
+#include <set>
+#include <string_view>
+#include <utility>
 
+#include "batched.hpp"
 #include "model.hpp"
 #include "order.hpp"
+#include "registered.hpp"
 #include "roles.hpp"
 #include "table.hpp"
 
@@ -271,17 +276,65 @@ inline item item_of_tensor(const tensor_proto& t, const loaded& shared) {
 
 namespace detail_ {
 
-inline value_description described(const std::string& name, const type_proto& t) {
+/// Whether a graph, or an inner one, has operators of ai.onnx.ml.
+inline bool maps_texts(const std::vector<node_proto>& nodes) {
+  for (const node_proto& n : nodes) {
+    if (n.domain == "ai.onnx.ml") return true;
+    for (const attribute_proto& a : n.attributes)
+      if (a.g && maps_texts(a.g->nodes)) return true;
+  }
+  return false;
+}
+inline void collect_texts(const attribute_proto& a, bool any, std::vector<std::string>& out) {
+  out.insert(out.end(), a.strings.begin(), a.strings.end());
+  if (a.t) out.insert(out.end(), a.t->texts.begin(), a.t->texts.end());
+  if (any && !a.s.empty()) out.push_back(a.s);
+}
+/// Domains and names.
+using function_names = std::set<std::pair<std::string_view, std::string_view>>;
+/// The texts that operators of ai.onnx.ml map to numbers or back, also in inner graphs. A call of a function of the model
+/// may give them as well.
+inline void collect_texts(const function_names& functions, const std::vector<node_proto>& nodes,
+                          std::vector<std::string>& out) {
+  for (const node_proto& n : nodes) {
+    const bool calls = functions.contains({n.domain, n.op});
+    for (const attribute_proto& a : n.attributes) {
+      if (a.g) collect_texts(functions, a.g->nodes, out);
+      const bool maps = n.domain == "ai.onnx.ml" && a.name != "nodes_modes";
+      if (maps || calls) collect_texts(a, calls || a.name == "default_string", out);
+    }
+  }
+}
+inline std::vector<std::string> texts_of(const model_proto& p) {
+  std::vector<std::string> all;
+  bool maps = maps_texts(p.graph.nodes);
+  for (const function_proto& f : p.functions) maps = maps || maps_texts(f.nodes);
+  if (!maps) return all;
+  function_names functions;
+  for (const function_proto& f : p.functions) functions.emplace(f.domain, f.name);
+  collect_texts(functions, p.graph.nodes, all);
+  for (const function_proto& f : p.functions) {
+    collect_texts(functions, f.nodes, all);
+    for (const attribute_proto& a : f.defaults) collect_texts(a, true, all);
+  }
+  if (!all.empty()) all.push_back("_Unused");
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
+
+inline value_description described(const std::string& name, const type_proto& t, bool has_texts) {
   using kind_t = value_description::kind_t;
   value_description d;
   d.name = name;
   if (t.kind == type_proto::kind_t::sequence || t.kind == type_proto::kind_t::optional) {
     d.kind = t.kind == type_proto::kind_t::sequence ? kind_t::sequence : kind_t::optional;
-    for (const type_proto& inner : t.inner) d.inner.push_back(described("", inner));
+    for (const type_proto& inner : t.inner) d.inner.push_back(described("", inner, has_texts));
     return d;
   }
   d.type = rows::carrier_of(t.element);
-  const bool held = dtype_of_onnx(t.element) || is_packed(t.element);
+  d.is_text = t.element == text_format && has_texts;
+  const bool held = dtype_of_onnx(t.element) || is_packed(t.element) || d.is_text;
   const bool unknown = t.kind == type_proto::kind_t::none || (t.kind == type_proto::kind_t::tensor && t.element == 0);
   d.kind = unknown || (t.kind == type_proto::kind_t::tensor && held) ? kind_t::tensor : kind_t::other;
   d.has_type = !unknown;
@@ -292,7 +345,7 @@ inline value_description described(const std::string& name, const type_proto& t)
   }
   return d;
 }
-inline value_description describe(const value_info& v) { return described(v.name, v.type); }
+inline value_description describe(const value_info& v, bool has_texts) { return described(v.name, v.type, has_texts); }
 
 /// Collects nodes without a row, also in inner graphs. Each function is visited once.
 inline void find_refused(const std::vector<node_proto>& nodes, const loaded& m,
@@ -575,7 +628,7 @@ inline value value_of_item(importer& im, const item& x) {
 }
 inline int packed_format(const type_proto& t) {
   if (!t.inner.empty()) return packed_format(t.inner[0]);
-  return is_packed(t.element) ? t.element : 0;
+  return is_packed(t.element) || t.element == text_format ? t.element : 0;
 }
 }  // namespace detail_
 
@@ -779,10 +832,22 @@ SINTER_API model model::drawing(const tensor<std::uint64_t, 0>& key) const {
   return out;
 }
 
+SINTER_API const std::vector<std::string>& model::texts() const { return s_->m.texts; }
+SINTER_API std::vector<std::int64_t> model::places_of_texts(const std::vector<std::string>& texts) const {
+  std::vector<std::int64_t> out;
+  for (const std::string& t : texts) out.push_back(rows::place_of_text(s_->m, t));
+  return out;
+}
+
 SINTER_API report model::last() const { return s_->fn->last(); }
 SINTER_API explanation model::explain() const { return s_->fn->explain(); }
 SINTER_API std::size_t model::specialisations() const { return s_->fn->size(); }
 SINTER_API std::size_t model::nodes() const { return s_->m.proto.graph.nodes.size(); }
+SINTER_API std::map<std::string, std::size_t> model::operators_used() const {
+  std::map<std::string, std::size_t> out;
+  for (const auto& n : s_->m.proto.graph.nodes) ++out[(n.domain.empty() ? "" : n.domain + ".") + n.op];
+  return out;
+}
 
 SINTER_API model::gradients model::square_gradients(const tensor_list& inputs, location at) const {
   s_->check(detail_::values_of(inputs));
@@ -832,7 +897,158 @@ SINTER_API model::gradients model::square_gradients(const tensor_list& inputs, l
   return out;
 }
 
+SINTER_API metadata model::describe() const {
+  const model_proto& p = s_->m.proto;
+  return {p.producer, p.producer_version, p.domain, p.doc, p.version, p.ir_version, p.opsets, p.properties};
+}
+SINTER_API std::vector<std::string> model::value_names() const {
+  const graph_proto& g = s_->m.proto.graph;
+  std::vector<std::string> out;
+  std::set<std::string_view> seen;
+  const auto add = [&](const std::string& name) {
+    if (!name.empty() && seen.insert(name).second) out.push_back(name);
+  };
+  for (const auto& v : g.inputs) add(v.name);
+  for (const auto& t : g.initializers) add(t->name);
+  for (const auto& n : g.nodes)
+    for (const auto& y : n.outputs) add(y);
+  return out;
+}
+SINTER_API model model::with_outputs(const std::vector<std::string>& names, location at) const {
+  const std::lock_guard lock(s_->busy);
+  const auto all = value_names();
+  auto s = std::make_shared<state>();
+  s->m = s_->m;
+  if (s->m.copies) s->m.copied = s->m.copies->bytes().size();  // the room that is left is the other model's
+  s->m.functions.clear();
+  for (const auto& f : s->m.proto.functions) s->m.functions[{f.domain, f.name}] = &f;
+  s->inputs = s_->inputs;
+  s->outputs = s_->outputs;
+  s->optional = s_->optional;
+  s->how = s_->how;
+  s->where = at;
+  s->draws = s_->draws;
+  graph_proto& g = s->m.proto.graph;
+  for (const std::string& name : names) {
+    if (std::find(all.begin(), all.end(), name) == all.end())
+      fail("onnx::model",
+           "the graph has no value '" + wire::printable(name) + "'; value_names() lists those that it has", at);
+    value_info v;
+    v.name = name;
+    for (const auto& list : {g.infos, g.inputs})
+      for (const value_info& known : list)
+        if (known.name == name) v = known;
+    g.outputs.push_back(v);
+    s->outputs.push_back(detail_::describe(v, !s->m.texts.empty()));
+  }
+  for (auto* f : {&s->fn, &s->with_weights, &s->derivative}) *f = engine::make_function(s->how, at);
+  model out(std::move(s));
+  out.key_ = key_;
+  return out;
+}
+
 namespace detail_ {
+
+/// The user's operators. Rows stay where they are for the life of the process.
+struct registered_operators {
+  struct entry {
+    std::string domain, name;
+    std::function<tensor_list(const operator_call&)> fn;
+    row as_row{};
+  };
+  std::mutex lock;
+  std::map<std::pair<std::string, std::string>, std::unique_ptr<entry>> all;
+
+  static registered_operators& instance() {
+    static auto* const one = new registered_operators;
+    return *one;
+  }
+  entry* find(std::string_view domain, std::string_view name) {
+    const std::lock_guard here(lock);
+    const auto it = all.find({std::string(domain), std::string(name)});
+    return it == all.end() ? nullptr : it->second.get();
+  }
+};
+inline operator_call::attribute attribute_for_user(call& c, const attribute_proto& a) {
+  operator_call::attribute out;
+  out.i = a.i;
+  out.f = static_cast<double>(a.f);
+  out.s = a.s;
+  out.ints = a.ints;
+  out.floats.assign(a.floats.begin(), a.floats.end());
+  out.strings = a.strings;
+  if (a.t) out.t = item_of_tensor(*a.t, c.im.model()).x;
+  return out;
+}
+/// The row of every operator of the user's.
+inline void run_registered(call& c) {
+  const auto* e = registered_operators::instance().find(c.n.domain, c.n.op);
+  operator_call of;
+  of.name = c.n.name;
+  of.results = c.n.outputs.size();
+  for (std::size_t k = 0; k < c.in.size(); ++k)
+    of.inputs.push_back(c.has(k) ? dynamic_tensor::of_node(c.x(k).id()) : dynamic_tensor());
+  for (const attribute_proto& a : c.n.attributes)
+    if (const auto* given = c.attribute(a.name)) of.attributes[a.name] = attribute_for_user(c, *given);
+  const tensor_list results = e->fn(of);
+  if (results.size() < of.results)
+    c.refuse("its function gives " + std::to_string(results.size()) + " results of " + std::to_string(of.results));
+  for (std::size_t k = 0; k < of.results; ++k) {
+    if (!results[k].defined()) c.refuse("its function gives an empty handle as result " + std::to_string(k));
+    c.give(k, value_of(results[k].node(place_of_nodes())));
+  }
+}
+
+}  // namespace detail_
+
+inline const row* registered_row(std::string_view domain, std::string_view name) {
+  const auto* e = detail_::registered_operators::instance().find(domain, name);
+  return e ? &e->as_row : nullptr;
+}
+SINTER_API void register_operator(const std::string& domain, const std::string& name,
+                                  std::function<tensor_list(const operator_call&)> fn, location at) {
+  const std::string own = domain == "ai.onnx" ? "" : domain;
+  auto& list = detail_::registered_operators::instance();
+  auto e = std::make_unique<detail_::registered_operators::entry>();
+  e->domain = own;
+  e->name = name;
+  e->fn = std::move(fn);
+  const bool there = !rows_of(own, name).empty();
+  const std::lock_guard here(list.lock);
+  if (!e->fn) fail("onnx::register_operator", "the function of " + name + " is empty", at);
+  if (there || list.all.count({own, name}))
+    fail("onnx::register_operator",
+         "there is an operator " + (own.empty() ? "" : own + ".") + name + " already; choose another domain or name",
+         at);
+  e->as_row = {e->name.c_str(), e->domain.c_str(), 1, detail_::run_registered, of_user};
+  list.all[{own, name}] = std::move(e);
+}
+
+namespace detail_ {
+
+SINTER_API std::vector<bool> inputs_of_lanes(const model& m, location at) {
+  std::vector<bool> out;
+  for (const value_description& d : m.inputs())
+    out.push_back(d.is_tensor() && d.has_shape && !d.extents.empty() && d.extents[0] == 1);
+  if (std::find(out.begin(), out.end(), true) == out.end())
+    fail("onnx::batched", "no input has a leading axis of 1: " + list_text(m.inputs()), at);
+  return out;
+}
+SINTER_API tensor_list call_lane(const model& m, const std::vector<bool>& which, const tensor_list& lanes,
+                                 const tensor_list& whole, location at) {
+  tensor_list in;
+  auto lane = lanes.begin(), other = whole.begin();
+  for (const bool is_lane : which)
+    in.push_back(is_lane ? dynamic_tensor::of_node(unsqueezed(value_of((*lane++).node(at)), {0}).id()) : *other++);
+  tensor_list out;
+  for (const dynamic_tensor& y : m(in, at)) {
+    const node v = value_of(y.node(at));
+    extents e = extents_of(v);
+    if (!e.empty() && always_equal(e[0], 1)) e.erase(e.begin());
+    out.push_back(dynamic_tensor::of_node(reshape_to(v, e).id()));
+  }
+  return out;
+}
 
 inline model make_model(std::string path, std::optional<std::string> folder, storage file, wire::bytes bytes,
                         const options& how, location at) {
@@ -847,13 +1063,15 @@ inline model make_model(std::string path, std::optional<std::string> folder, sto
   s->where = at;
   const model_proto& p = s->m.proto;
   for (const auto& f : p.functions) s->m.functions[{f.domain, f.name}] = &f;
+  s->m.texts = texts_of(p);
+  const bool has_texts = !s->m.texts.empty();
   std::set<std::string> initialised;
   for (const auto& t : p.graph.initializers) initialised.insert(t->name);
   for (const auto& v : p.graph.inputs) {
     if (initialised.count(v.name)) s->optional.insert(v.name);
-    else s->inputs.push_back(describe(v));
+    else s->inputs.push_back(describe(v, has_texts));
   }
-  for (const auto& v : p.graph.outputs) s->outputs.push_back(describe(v));
+  for (const auto& v : p.graph.outputs) s->outputs.push_back(describe(v, has_texts));
   std::vector<std::string> refused;
   std::set<const function_proto*> seen;
   find_refused(p.graph.nodes, s->m, p.opsets, refused, 0, seen);

@@ -71,13 +71,20 @@ inline void layer_norm(call& c) {
   c.give(1, n.mean);
   c.give(2, n.inverse);
 }
+/// x / sqrt(mean(x²) + eps) over axes, and 1 / sqrt(mean(x²) + eps).
+struct unit_scaled {
+  node y, inverse;
+};
+inline unit_scaled scaled_to_unit(const node& x, const std::vector<int>& axes, double eps) {
+  const node inverse = to_type(pointwise(op::rsqrt, spread::mean_square(x, axes) + eps), x.type());
+  return {times(x, inverse), inverse};
+}
 inline void rms_norm(call& c) {
-  const node x = c.x(0), w = wide(x);
+  const node x = c.x(0);
   const int axis = axis_of(c.i("axis", -1), x.rank());
-  const node squares = spread::mean_square(w, all_axes(x.rank(), axis));
-  const node inverse = to_type(pointwise(op::rsqrt, squares + c.f("epsilon", 1e-5f)), w.type());
-  c.give(0, times(to_type(times(w, inverse), x.type()), c.x(1)));
-  if (c.wants(1)) c.give(1, inverse);
+  const unit_scaled n = scaled_to_unit(wide(x), all_axes(x.rank(), axis), c.f("epsilon", 1e-5f));
+  c.give(0, times(to_type(n.y, x.type()), c.x(1)));
+  if (c.wants(1)) c.give(1, n.inverse);
 }
 /// A value with an element for each channel, reshaped so that it broadcasts along axis 1.
 inline node by_channel(const node& w, int rank) {
@@ -191,28 +198,24 @@ inline void mvn(call& c) {
   const spread s(wide(x), axes);
   c.give(to_type(over(s.differences, to_type(ir::sqrt(s.variance), s.mean.type()) + 1e-9), x.type()));
 }
-/// cos and sin of positions, applied to x (batch, heads, rows, size).
-inline void rotary(call& c) {
-  const node given = c.x(0);
-  const bool rows3 = given.rank() == 3, interleaved = c.i("interleaved", 0) != 0;
-  const extents e = extents_of(given);
-  node x = given;
-  if (rows3) {
-    const dim heads = c.i("num_heads", 0);
-    if (heads == 0) c.refuse("its num_heads are not given");
-    x = permuted(reshape_to(x, {e[0], e[1], heads, e[2] / heads}), {0, 2, 1, 3});
-  }
+inline node heads_of(const node& x, dim heads) {
+  const extents e = extents_of(x);
+  if (e.size() != 3 || heads < 1 || e[2] % heads != 0)
+    wire::fail_file("a value of " + text_of(e) + " has no " + heads.text() + " heads");
+  return permuted(reshape_to(x, {e[0], e[1], heads, e[2] / heads}), {0, 2, 1, 3});
+}
+/// (batch, heads, rows, size) as (batch, rows, heads · size).
+inline node without_heads(const node& x) {
+  const extents e = extents_of(x);
+  return reshape_to(permuted(x, {0, 2, 1, 3}), {e[0], e[2], e[1] * e[3]});
+}
+
+/// x (batch, heads, rows, size) with its first features turned by angles. The cosines and sines are (batch or 1, rows, half).
+inline node turned_by(const node& x, node co, node si, bool interleaved) {
   const extents s = extents_of(x);
-  const std::int64_t turned = c.i("rotary_embedding_dim", 0);
-  const dim size = turned ? dim(turned) : s[3], half = size / 2;
-  node co = c.x(1), si = c.x(2);
-  if (c.has(3)) {
-    const node at = c.x(3);
-    co = taken(co, to_type(at, dtype::i64), 0);
-    si = taken(si, to_type(at, dtype::i64), 0);
-  }
-  co = unsqueezed(sliced(co, 2, 0, half), {1});
-  si = unsqueezed(sliced(si, 2, 0, half), {1});
+  const dim half = size_of_axis(co, 2), size = half * 2;
+  co = unsqueezed(co, {1});
+  si = unsqueezed(si, {1});
   const node part = sliced(x, 3, 0, size);
   node a, b;
   if (interleaved) {
@@ -228,15 +231,28 @@ inline void rotary(call& c) {
   if (interleaved)
     y = reshape_to(joined({unsqueezed(re, {4}), unsqueezed(imaginary, {4})}, 4), {s[0], s[1], s[2], size});
   else y = joined({re, imaginary}, 3);
-  if (turned && size != s[3]) y = joined({y, sliced(x, 3, size, s[3] - size)}, 3);
-  if (rows3) y = reshape_to(permuted(y, {0, 2, 1, 3}), e);
-  c.give(y);
+  return always_equal(size, s[3]) ? y : joined({y, sliced(x, 3, size, s[3] - size)}, 3);
+}
+/// cos and sin of positions, applied to x (batch, heads, rows, size).
+inline void rotary(call& c) {
+  node x = c.x(0);
+  const bool rows3 = x.rank() == 3;
+  if (rows3) {
+    if (c.i("num_heads", 0) == 0) c.refuse("its num_heads are not given");
+    x = heads_of(x, c.i("num_heads", 0));
+  }
+  const std::int64_t turned = c.i("rotary_embedding_dim", 0);
+  const dim half = (turned ? dim(turned) : size_of_axis(x, 3)) / 2;
+  node co = c.x(1), si = c.x(2);
+  if (c.has(3)) {
+    const node at = to_type(c.x(3), dtype::i64);
+    co = taken(co, at, 0);
+    si = taken(si, at, 0);
+  }
+  const node y = turned_by(x, sliced(co, 2, 0, half), sliced(si, 2, 0, half), c.i("interleaved", 0) != 0);
+  c.give(rows3 ? without_heads(y) : y);
 }
 
-inline node heads_of(const node& x, dim heads) {
-  const extents e = extents_of(x);
-  return permuted(reshape_to(x, {e[0], e[1], heads, e[2] / heads}), {0, 2, 1, 3});
-}
 /// Scores with -inf at the places that the mask, the causal order or the lengths exclude.
 inline node masked_scores(call& c, node scores, dim past) {
   const extents e = extents_of(scores);
@@ -314,12 +330,8 @@ inline void attention(call& c) {
     weights = choose(ir::eq(top, -std::numeric_limits<double>::infinity()), constant(weights.type(), 0), weights);
   }
   if (mode == 3) shown = weights;
-  node y = to_type(product(weights, wide(vr)), type);
-  if (rows3) {
-    const extents e = extents_of(y);
-    y = reshape_to(permuted(y, {0, 2, 1, 3}), {e[0], e[2], e[1] * e[3]});
-  }
-  c.give(0, y);
+  const node y = to_type(product(weights, wide(vr)), type);
+  c.give(0, rows3 ? without_heads(y) : y);
   if (c.wants(3)) c.give(3, to_type(shown, type));
 }
 

@@ -86,6 +86,8 @@ inline std::optional<dtype> dtype_of_onnx(int type) {
       return std::nullopt;
   }
 }
+/// The TensorProto.DataType of text. Its values are places in the model's texts, as i64; -1 is any other text.
+inline constexpr int text_format = 8;
 /// Whether a format of 8, 4 or 2 bits lacks a dtype. Its elements are held in a wider dtype.
 inline bool is_packed(int type) { return type == 18 || type == 20 || (type >= 21 && type <= 26); }
 inline const char* name_of_onnx(int type) {
@@ -211,6 +213,9 @@ struct row {
   void (*run)(call& c);
   const char* how;  ///< for the table of docs/onnx.md
 };
+
+/// The `how` of rows that the user registered.
+inline constexpr const char of_user[] = "the user's function";
 
 /// The axes in ascending order, each once.
 inline std::vector<int> ascending_axes(const std::vector<std::int64_t>& axes, int rank) {

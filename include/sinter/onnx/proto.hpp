@@ -89,8 +89,9 @@ struct function_proto {
 };
 
 struct model_proto {
-  std::int64_t ir_version = 0;
-  std::string producer;
+  std::int64_t ir_version = 0, version = 0;
+  std::string producer, producer_version, domain, doc;
+  std::map<std::string, std::string> properties;
   std::map<std::string, std::int64_t> opsets;
   graph_proto graph;
   std::vector<function_proto> functions;
@@ -381,6 +382,15 @@ inline void read_opset(bytes message, std::map<std::string, std::int64_t>& to) {
   to[domain] = version;
 }
 
+inline void read_property(bytes message, std::map<std::string, std::string>& to) {
+  std::string key, value;
+  for (reader r(message); r.next();) {
+    if (r.field() == 1) key = text_of(r);
+    if (r.field() == 2) value = text_of(r);
+  }
+  to[key] = value;
+}
+
 inline function_proto read_function(bytes message) {
   function_proto f;
   for (reader r(message); r.next();) switch (r.field()) {
@@ -425,6 +435,21 @@ inline model_proto read_model(bytes message) {
         break;
       case 2:
         m.producer = text_of(r);
+        break;
+      case 3:
+        m.producer_version = text_of(r);
+        break;
+      case 4:
+        m.domain = text_of(r);
+        break;
+      case 5:
+        m.version = r.integer();
+        break;
+      case 6:
+        m.doc = text_of(r);
+        break;
+      case 14:
+        read_property(r.message(), m.properties);
         break;
       case 7:
         m.graph = read_graph(r.message(), 0);

@@ -121,6 +121,8 @@ inline dtype carrier_of(int format) {
     case 22:
     case 26:
       return dtype::i8;
+    case text_format:
+      return dtype::i64;
     default:
       return dtype::f32;
   }
@@ -216,18 +218,24 @@ inline void dequantize(call& c) {
   const node y = times(to_type(x, is_narrow(type) ? dtype::f32 : type), wide(scale));
   c.give(to_type(y, c.i("output_dtype", 0) ? c.type_named("output_dtype", 0) : type));
 }
-inline void dynamic_quantize(call& c) {
-  const node x = c.x(0);
+/// x in 8 bits, by the range of its elements and 0.
+struct ranged_bytes {
+  node y, scale, zero;  ///< y and zero are whole numbers in x's dtype
+};
+inline ranged_bytes bytes_by_range(const node& x) {
   const auto axes = all_axes(x.rank());
   const node high = ir::maximum(reduced(op::maximum, x, axes, false), 0.0),
              low = ir::minimum(reduced(op::minimum, x, axes, false), 0.0);
   const node width = (high - low) / 255.0;
   const node scale = choose(ir::eq(width, 0.0), constant(width.type(), 1), width);
   const node zero = ir::round(clipped(-low / scale, 0, 255));
-  const node y = clipped(plus(ir::round(over(x, scale)), zero), 0, 255);
-  c.give(0, to_type(y, dtype::u8));
-  c.give(1, scale);
-  c.give(2, to_type(zero, dtype::u8));
+  return {clipped(plus(ir::round(over(x, scale)), zero), 0, 255), scale, zero};
+}
+inline void dynamic_quantize(call& c) {
+  const ranged_bytes b = bytes_by_range(c.x(0));
+  c.give(0, to_type(b.y, dtype::u8));
+  c.give(1, b.scale);
+  c.give(2, to_type(b.zero, dtype::u8));
 }
 /// a - zero point as i32. The zero point is a number, or a number for each row (a) or column (b).
 inline node centred(const node& a, const node& zero, bool rows) {

@@ -57,7 +57,17 @@ inline void reduce_l2(call& c) {
   const bool keep = c.i("keepdims", 1) != 0;
   c.give(axes ? to_type(ir::sqrt(squares_over(wide(x), *axes, keep)), x.type()) : pointwise(op::abs, x));
 }
-inline void reduce_sum_square(call& c) { reduction(c, op::add, squared, as_is); }
+/// Numbers that are f64 for the sum alone are summed by one op, as norms do.
+inline void reduce_sum_square(call& c) {
+  const auto axes = reduction_axes(c);  // first: reading a computed list of axes begins another graph
+  const node x = c.x(0);
+  const ir::node& n = x.owner()[x.id()];
+  const bool widened = x.type() == dtype::f64 && n.code == op::cast;
+  const node from = widened ? node(x.owner(), n.in[0], x.where()) : x;
+  if (!axes || !widened || !is_float(from.type()) || from.type() == dtype::f64)
+    return reduction(c, op::add, squared, as_is);
+  c.give(squares_over(from, *axes, c.i("keepdims", 1) != 0));
+}
 inline void reduce_log_sum(call& c) { reduction(c, op::add, as_is, logarithm); }
 inline void reduce_mean(call& c) {
   const auto axes = reduction_axes(c);

@@ -7,10 +7,10 @@
 #include "count_rows.hpp"
 #include "fourier_rows.hpp"
 #include "nn_rows.hpp"
-#include "quant_rows.hpp"
 #include "random_rows.hpp"
 #include "region_rows.hpp"
 #include "sample_rows.hpp"
+#include "svm_rows.hpp"
 
 namespace sinter::onnx {
 
@@ -37,6 +37,12 @@ inline const std::vector<const row*>& all_rows() {
     take(rows::regions);
     take(rows::randoms);
     take(rows::counts);
+    take(rows::fused);
+    take(rows::heads);
+    take(rows::packed);
+    take(rows::columns);
+    take(rows::trees);
+    take(rows::vector_machines);
     std::stable_sort(list.begin(), list.end(), [](const row* a, const row* b) {
       return std::tuple(std::string_view(a->domain), std::string_view(a->name), a->since) <
              std::tuple(std::string_view(b->domain), std::string_view(b->name), b->since);

@@ -11,7 +11,8 @@ namespace sinter::optim {
 // A link has a type `link`, init(p), and change(p, g, state), which returns new gradients and the next state.
 
 /// Scales gradients so that their norm, over all of them together, is at most `largest`, as PyTorch's clip_grad_norm_. Also
-/// correct when that norm is beyond the range of the gradients' dtype.
+/// correct when that norm is beyond the range of the gradients' dtype. Of gradients that ranks of a mesh divide it is the norm over
+/// all ranks.
 class clip_by_global_norm {
  public:
   using link = void;
@@ -24,7 +25,7 @@ class clip_by_global_norm {
   }
   template <class P, class G>
   std::pair<G, stateless> change(const P&, const G& g, const stateless&, location at = location::current()) const {
-    const auto norm = sinter::detail::norm_of_all("optim::clip_by_global_norm", g, at);
+    const auto norm = sinter::detail::norm_of_all(at, g);
     const auto factor = detail::evaluate(minimum(largest_ / (norm + 1e-6), 1, at), at);
     return {tree_scale(factor, g, at), stateless{}};
   }

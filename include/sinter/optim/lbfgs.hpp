@@ -27,6 +27,39 @@ struct lbfgs_options {
   wolfe_options wolfe = {};  ///< line search of step()
 };
 
+namespace detail {
+
+/// A loss of the raveled parameters: its value and gradient.
+template <class T>
+using value_and_slope = sinter::detail::callback<std::pair<tensor<T, 0>, tensor<T, 1>>(const tensor<T, 1>&)>;
+/// The next parameters and state.
+template <class T>
+using lbfgs_next = std::pair<tensor<T, 1>, lbfgs_state<T>>;
+
+/// A step from x, with the gradient g, by the rate.
+template <class T>
+lbfgs_next<T> lbfgs_moved(const lbfgs_options& how, const lbfgs_state<T>& s, const tensor<T, 1>& x,
+                          const tensor<T, 1>& g, location at);
+/// A step from x, with the loss's value and gradient g, by a search along the direction.
+template <class T>
+lbfgs_next<T> lbfgs_searched(const lbfgs_options& how, const lbfgs_state<T>& s, const tensor<T, 1>& x,
+                             const tensor<T, 0>& value, const tensor<T, 1>& g, const value_and_slope<T>& loss,
+                             location at);
+
+// What the compiled optimizers instantiate. BEFORE is `extern` or nothing.
+#define SINTER_LBFGS(BEFORE, T)                                                                                        \
+  BEFORE template lbfgs_next<T> lbfgs_moved<T>(const lbfgs_options&, const lbfgs_state<T>&, const tensor<T, 1>&,       \
+                                               const tensor<T, 1>&, location);                                         \
+  BEFORE template lbfgs_next<T> lbfgs_searched<T>(const lbfgs_options&, const lbfgs_state<T>&, const tensor<T, 1>&,    \
+                                                  const tensor<T, 0>&, const tensor<T, 1>&, const value_and_slope<T>&, \
+                                                  location);
+#if defined(SINTER_COMPILED)
+SINTER_LBFGS(extern, float)
+SINTER_LBFGS(extern, double)
+#endif
+
+}  // namespace detail
+
 /// p - rate · H g with the inverse Hessian H of the last steps (Nocedal, 1980), as PyTorch's LBFGS. The first step is
 /// shortened to min(1, 1 / |g|₁). Differences whose product is at most 1e-10 are dropped. For trees of one dtype, f32 or f64,
 /// and gradients of the full problem, without batches.
@@ -67,8 +100,8 @@ class lbfgs {
         p, g);
     const auto [x, back] = ravel(p, at);
     const tensor<T, 1> by = ravel(g, at).first;
-    lbfgs_state<T> next = remembered(s, x, by, at);
-    return {back(moved(x, neg(reach(by, s, at), at), direction(next, by, at), at)), std::move(next)};
+    auto [to, next] = detail::lbfgs_moved(how_, s, x, by, at);
+    return {back(to), std::move(next)};
   }
 
   /// A step whose length meets the strong Wolfe conditions, as PyTorch's LBFGS with line_search_fn="strong_wolfe" and
@@ -85,104 +118,18 @@ class lbfgs {
       return std::pair{tensor<T, 0>(value), tensor<T, 1>(ravel(g, at).first)};
     };
     const auto [value, by] = evaluated(x);
-    lbfgs_state<T> next = remembered(s, x, by, at);
-    const tensor<double, 1> along = settled(neg(direction(next, by, at), at), at);
-    const tensor<double, 0> first = cast<double>(value, at), none = zeros_like(first, at);
-    const detail::wolfe_point<T> start{none, first, dot(by, along, at), by};
-    const auto end = detail::strong_wolfe(
-        start, along, reach(by, s, at),
-        [&, x = x](const tensor<double, 0>& t) { return evaluated(moved(x, t, along, at)); }, how_.wolfe, at);
-    return {value, back(moved(x, end.at, along, at)), std::move(next)};
+    auto [to, next] = detail::lbfgs_searched<T>(
+        how_, s, x, value, by, [&](const tensor<T, 1>& y) { return evaluated(y); }, at);
+    return {value, back(to), std::move(next)};
   }
 
  private:
-  /// The length of a step, or the first length of a search.
-  template <class T>
-  tensor<double, 0> reach(const tensor<T, 1>& g, const lbfgs_state<T>& s, location at) const {
-    const detail::scalar rate = how_.rate(s.step, at);
-    const auto length = total(abs(cast<double>(g, at), at), at);
-    const tensor<double, 0> first = settled(minimum(1 / maximum(length, 1e-30, at), 1, at), at);
-    return settled(cast<double>(detail::beside(rate, g, at), at) * where(eq(s.step, 0, at), first, 1, at), at);
-  }
-  template <class T, class By>
-  static tensor<T, 1> moved(const tensor<T, 1>& x, const By& by, const tensor<double, 1>& along, location at) {
-    return settled(x + cast<T>(mul(by, along, at), at), at);
-  }
-  template <class E>
-  static auto settled(const E& e, location at) {
-    return sinter::detail::settle(e, at);
-  }
-  template <class X>
-  static auto total(const X& x, location at) {
-    return detail::sum_over<op_shapes::all_axes(1), false>(x, at);
-  }
-  template <class A, class B>
-  static auto dot(const A& a, const B& b, location at) {
-    return settled(total(mul(cast<double>(a, at), cast<double>(b, at), at), at), at);
-  }
-
-  /// All rows except the first.
-  template <class X>
-  static X rest(const X& x, location at) {
-    return sinter::slice(x, axis<0>, 1, to_end, 1, at);
-  }
-  /// The rows after the first, followed by `row`, where `kept` holds.
-  template <class T>
-  static tensor<T, 2> appended(const tensor<T, 2>& rows, const tensor<T, 1>& row, const tensor<bool, 0>& kept,
-                               location at) {
-    const tensor<T, 2> after = detail::concat_all<0>(at, rest(rows, at), tensor<T, 2>(expand_dims(row, axis<0>, at)));
-    return settled(where(kept, after, rows, at), at);
-  }
-
-  template <class T>
-  lbfgs_state<T> remembered(const lbfgs_state<T>& s, const tensor<T, 1>& x, const tensor<T, 1>& g, location at) const {
-    if (x.size(0, at) != s.point.size(0, at))
-      fail("optim::lbfgs",
-           "the parameters are " + x.size(0, at).text() + " numbers, the state is of " + s.point.size(0, at).text() +
-               "; make one of these parameters with init",
-           at);
-    const tensor<T, 1> move = settled(sub(x, s.point, at), at), turn = settled(sub(g, s.gradient, at), at);
-    const tensor<double, 0> product = dot(move, turn, at);
-    const tensor<bool, 0> kept = settled(bit_and(gt(s.step, 0, at), gt(product, 1e-10, at), at), at);
-    const tensor<double, 0> safe = settled(where(kept, product, 1, at), at);
-    const tensor<double, 1> weight = reshape(settled(div(1, safe, at), at), std::array<dim, 1>{1}, at);
-    const tensor<double, 1> weights = detail::concat_all<0>(at, rest(s.weights, at), weight);
-    return {detail::after(s.step, at),
-            x,
-            g,
-            appended(s.moves, move, kept, at),
-            appended(s.turns, turn, kept, at),
-            settled(where(kept, weights, s.weights, at), at),
-            settled(where(kept, div(safe, where(kept, dot(turn, turn, at), 1, at), at), s.scale, at), at)};
-  }
-
-  template <class T>
-  tensor<double, 1> direction(const lbfgs_state<T>& s, const tensor<T, 1>& g, location at) const {
-    const auto m = static_cast<std::size_t>(how_.history);
-    const auto row = [&](const tensor<T, 2>& rows, std::size_t i) {
-      const dim first = static_cast<std::int64_t>(i);
-      return cast<double>(tensor<T, 1>(squeeze(sinter::slice(rows, axis<0>, first, first + 1, 1, at), axis<0>, at)),
-                          at);
-    };
-    const auto weight = [&](std::size_t i) {
-      const dim first = static_cast<std::int64_t>(i);
-      return tensor<double, 0>(squeeze(sinter::slice(s.weights, axis<0>, first, first + 1, 1, at), axis<0>, at));
-    };
-    std::vector<tensor<double, 0>> parts(m);
-    tensor<double, 1> q = cast<double>(g, at);
-    for (std::size_t i = m; i-- > 0;) {
-      parts[i] = settled(mul(weight(i), dot(row(s.moves, i), q, at), at), at);
-      q = settled(q - parts[i] * row(s.turns, i), at);
-    }
-    q = settled(mul(q, s.scale, at), at);
-    for (std::size_t i = 0; i < m; ++i) {
-      const tensor<double, 0> other = settled(mul(weight(i), dot(row(s.turns, i), q, at), at), at);
-      q = settled(q + (parts[i] - other) * row(s.moves, i), at);
-    }
-    return q;
-  }
-
   lbfgs_options how_;
 };
 
 }  // namespace sinter::optim
+
+// Header-only builds include the definitions with the declarations.
+#if !defined(SINTER_COMPILED)
+#include "lbfgs_rules.hpp"
+#endif

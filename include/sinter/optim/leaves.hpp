@@ -159,6 +159,14 @@ scalar correction(double beta, const Step& step, location at) {
   return sinter::detail::evaluate(div(-1, expm1(mul(cast<float>(step, at), slope, at), at), at), at);
 }
 
+// What the compiled optimizers instantiate. BEFORE is `extern` or nothing.
+#define SINTER_STEPS(BEFORE)                                                               \
+  BEFORE template tensor<std::int64_t, 0> after(const tensor<std::int64_t, 0>&, location); \
+  BEFORE template scalar correction(double, const tensor<std::int64_t, 0>&, location);
+#if defined(SINTER_COMPILED)
+SINTER_STEPS(extern)
+#endif
+
 inline void check_share(const char* op, const char* what, double x, location at) {
   if (!(x >= 0 && x < 1)) fail(op, std::string(what) + " must be in [0, 1); it is " + text::number(x), at);
 }

@@ -157,4 +157,16 @@ schedule one_cycle(double rate, std::int64_t steps, const one_cycle_options& how
   };
 }
 
+// What the compiled optimizers instantiate. BEFORE is `extern` or nothing.
+#define SINTER_SCHEDULES(BEFORE)                                                                      \
+  BEFORE template schedule linear<void>(double, double, std::int64_t, location);                      \
+  BEFORE template schedule exponential<void>(double, double, std::int64_t, location);                 \
+  BEFORE template schedule staircase<void>(double, double, std::int64_t, location);                   \
+  BEFORE template schedule cosine<void>(double, std::int64_t, double, location);                      \
+  BEFORE template schedule warmup_cosine<void>(double, std::int64_t, std::int64_t, double, location); \
+  BEFORE template schedule one_cycle<void>(double, std::int64_t, const one_cycle_options&, location);
+#if defined(SINTER_COMPILED)
+SINTER_SCHEDULES(extern)
+#endif
+
 }  // namespace sinter::optim

@@ -151,7 +151,7 @@ class scale_loss {
                                        location at = location::current()) const {
     const detail::scalar back = sinter::detail::settle(1.f / s.scale, at);
     const G plain = tree_scale(back, g, at);
-    const tensor<bool, 0> fine = tree_all(detail::finite_leaf{}, g);
+    const tensor<bool, 0> fine = sinter::detail::on_all_ranks(g, tree_all(detail::finite_leaf{}, g), at);
     auto [moved, inner] = of_.update(p, plain, s.inner, at);
     const auto good = detail::after(s.good, at);
     const tensor<bool, 0> grows = sinter::detail::settle(ge(good, how_.interval, at), at);

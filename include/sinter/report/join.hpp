@@ -15,6 +15,8 @@ SINTER_API void join(report& sum, const report& did) {
   sum.nodes_rewritten += did.nodes_rewritten;
   sum.kernels_unfused += did.kernels_unfused;
   sum.kernels += did.kernels;
+  sum.collectives += did.collectives;
+  sum.copies += did.copies;
   sum.lowered += did.lowered;
   sum.tried += did.tried;
   sum.compiled += did.compiled;

@@ -86,6 +86,18 @@ SINTER_API series<repetition> repetitions_of(const series<std::size_t>& kernels)
   return out;
 }
 
+namespace detail {
+/// Whole lines, each behind `indent`.
+inline std::string indented(const std::string& lines, const std::string& indent) {
+  std::string out;
+  for (std::size_t at = 0, end; at < lines.size(); at = end) {
+    end = lines.find('\n', at) + 1;
+    out += indent + lines.substr(at, end - at);
+  }
+  return out;
+}
+}  // namespace detail
+
 /// A line for each kernel, its schedule and each op in it. Consecutive repetitions, such as layers, are printed once.
 SINTER_API std::string text_of_kernels(const report& r) {
   sorted_map<std::string, std::size_t> known;
@@ -98,7 +110,7 @@ SINTER_API std::string text_of_kernels(const report& r) {
       ops.back() += "  " + o.type + " " + o.name + (at.empty() ? "" : " at " + at) + "\n";
     }
     std::string all = k.name + k.space + " " + std::to_string(k.read) + " " + std::to_string(k.written) + " " +
-                      std::to_string(k.source) + k.schedule + "\n" + ops.back();
+                      std::to_string(k.source) + k.schedule + "\n" + k.loops + ops.back();
     alike.push_back(known.emplace(std::move(all), known.size()).first->second);
   }
   std::string out;
@@ -111,10 +123,7 @@ SINTER_API std::string text_of_kernels(const report& r) {
       const std::string indent = once ? "  " : "    ";
       out += indent + "kernel " + std::to_string(k) + ": " + line_of(r.steps[k]) + "\n";
       if (!r.steps[k].schedule.empty()) out += indent + "  schedule: " + r.steps[k].schedule + "\n";
-      for (std::size_t at = 0, end; at < ops[k].size(); at = end) {
-        end = ops[k].find('\n', at) + 1;
-        out += indent + ops[k].substr(at, end - at);
-      }
+      out += detail::indented(ops[k], indent) + detail::indented(r.steps[k].loops, indent + "    ");
     }
   }
   return out;
@@ -154,10 +163,12 @@ SINTER_API std::string text_of_peak(const report& r) {
 
 /// The lines of one specialisation, indented by two more than its heading.
 SINTER_API std::string text(const report& r) {
-  std::string out = "  " + std::to_string(r.nodes_traced) + " nodes traced, " + std::to_string(r.nodes_rewritten) +
-                    " after the rewrites; " + std::to_string(r.kernels_unfused) + " ops in " +
-                    std::to_string(r.kernels) + " kernels; backend " + r.backend + "; " + memory_of(r) + "; " +
-                    fixed(r.milliseconds, 1) + " ms";
+  std::string out =
+      "  " + std::to_string(r.nodes_traced) + " nodes traced, " + std::to_string(r.nodes_rewritten) +
+      " after the rewrites; " + std::to_string(r.kernels_unfused) + " ops in " + std::to_string(r.kernels) +
+      " kernels; " +
+      (r.collectives ? std::to_string(r.collectives) + " collectives, " + std::to_string(r.copies) + " copies; " : "") +
+      "backend " + r.backend + "; " + memory_of(r) + "; " + fixed(r.milliseconds, 1) + " ms";
   if (!r.stages.empty())
     out += " (" +
            text::join(r.stages, ", ", [](const stage_report& s) { return s.name + " " + fixed(s.milliseconds, 1); }) +

@@ -3,13 +3,14 @@
 
 #include <utility>
 
+#include "../base/callback.hpp"
 #include "../base/sorted.hpp"
 #include "../ir/graph.hpp"
 
 namespace sinter::engine::rewrite {
 
 /// A rewrite of a part.
-using part_rule = ir::graph (*)(ir::graph);
+using part_rule = sinter::detail::callback<ir::graph(ir::graph)>;
 
 namespace detail {
 

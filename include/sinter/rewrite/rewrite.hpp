@@ -3,7 +3,9 @@
 
 #include "../base/config.hpp"
 #include "../base/log.hpp"
+#include "../ir/compose_attention.hpp"
 #include "dead_code.hpp"
+#include "find_attention.hpp"
 #include "fission.hpp"
 #include "fold.hpp"
 #include "joined.hpp"
@@ -13,21 +15,40 @@
 namespace sinter::engine::rewrite {
 
 /// graph -> equal graph.
+using ir::kept_attention;
+
 struct pass {
   const char* name;
-  ir::graph (*run)(const ir::graph&);
-  bool (*changes)(const ir::graph&);  ///< false if it would change only the numbers of nodes; null: always true
+  ir::graph (*run)(const ir::graph&, const kept_attention&);
+  bool (*changes)(const ir::graph&,
+                  const kept_attention&);  ///< false if it would change only the numbers of nodes; null: always true
 };
 
-inline ir::graph run_all(ir::graph g);
-inline ir::graph parts(const ir::graph& g) { return rewrite_parts(g, run_all); }
+struct observer;
+inline ir::graph run_all(const ir::graph& traced, observer* seen, const kept_attention& keeps = {});
 
-inline ir::graph inlined(const ir::graph& g) { return ir::inlined(g); }
+inline ir::graph parts(const ir::graph& g, const kept_attention& keeps) {
+  return rewrite_parts(g, [&](ir::graph part) { return run_all(part, nullptr, keeps); });
+}
+inline ir::graph attention(const ir::graph& g, const kept_attention& keeps) {
+  return ir::compose_attention(g, false, keeps);
+}
+/// A pass that does not ask which attention stays.
+template <auto Pass>
+constexpr auto plain = [](const ir::graph& g, const kept_attention&) { return Pass(g); };
+inline ir::graph inline_calls(const ir::graph& g) { return ir::inlined(g); }
+inline ir::graph simplify_all(const ir::graph& g) { return simplify(g); }
 
 inline constexpr pass passes[] = {
-    {"inlined", inlined, ir::has_calls}, {"parts", parts, has_parts},     {"fission", fission, has_loops},
-    {"fold", fold, has_folds},           {"simplify", simplify, nullptr}, {"join_pads", join_pads, has_sums_of_pads},
-    {"dead_code", dead_code, nullptr},
+    {"inlined", plain<inline_calls>, plain<ir::has_calls>},
+    {"find_attention", find_attention, has_powers},
+    {"attention", attention, ir::has_attention},
+    {"parts", parts, plain<has_parts>},
+    {"fission", plain<fission>, plain<has_loops>},
+    {"fold", plain<fold>, plain<has_folds>},
+    {"simplify", plain<simplify_all>, nullptr},
+    {"join_pads", plain<join_pads>, plain<has_sums_of_pads>},
+    {"dead_code", plain<dead_code>, nullptr},
 };
 
 /// Receives the graph after each pass.
@@ -39,8 +60,8 @@ struct observer {
 };
 
 /// The graph after every pass, repeated until none changes it. Logs node counts on channel "rewrite"; checks the graph after
-/// each pass in debug builds. `seen` receives every graph that differs from the previous one.
-inline ir::graph run_all(const ir::graph& traced, observer* seen) {
+/// each pass in debug builds. `seen` receives every graph that differs from the previous one. Attention that `keeps` accepts stays.
+inline ir::graph run_all(const ir::graph& traced, observer* seen, const kept_attention& keeps) {
   constexpr int most_rounds = 100;
   ir::graph g;
   for (int round = 0; round < most_rounds; ++round) {
@@ -48,8 +69,8 @@ inline ir::graph run_all(const ir::graph& traced, observer* seen) {
     const ir::graph& before = round == 0 ? traced : made;
     const ir::graph* now = &before;
     for (const auto& p : passes) {
-      if (p.changes && !p.changes(*now)) continue;
-      ir::graph next = p.run(*now);
+      if (p.changes && !p.changes(*now, keeps)) continue;
+      ir::graph next = p.run(*now, keeps);
       if (SINTER_CHECK_PASSES) ir::check(next, p.name);
       logs::to("rewrite", [&] {
         return std::string(p.name) + ": " + std::to_string(now->live().size()) + " -> " +

@@ -11,6 +11,7 @@
 #include "../run/cuda/device/pinned.hpp"
 #include "../run/cuda/program/nvrtc.hpp"
 #include "../run/host/buffer.hpp"
+#include "../run/mesh/launch.hpp"
 
 namespace sinter::engine {
 
@@ -62,13 +63,21 @@ SINTER_API void trim_memory(device where) {
 
 namespace detail {
 
+/// Processes of one host take its GPUs in turn.
+inline int gpu_of_rank() {
+  const int local = run::find_launch().local;
+  std::string problem;
+  const int count = local == 0 ? 0 : cuda_device_count(problem);
+  return count == 0 ? 0 : local % count;
+}
+
 /// The device that $SINTER_DEVICE names.
 inline device device_of_environment() {
   const char* const text = std::getenv("SINTER_DEVICE");
   if (!text || !*text) return {};
   const std::string name = text;
   device where;
-  if (name == "cuda") where = device::cuda(0);
+  if (name == "cuda") where = device::cuda(gpu_of_rank());
   else if (name.size() > 5 && name.size() < 10 && name.compare(0, 5, "cuda:") == 0 &&
            name.find_first_not_of("0123456789", 5) == std::string::npos)
     where = device::cuda(std::stoi(name.substr(5)));

@@ -43,6 +43,7 @@ SINTER_API std::shared_ptr<tracer> make_tracer(const trace_target& to) {
   auto t = make_tracer();
   t->where = to.on;
   t->memory_budget = to.memory_budget;
+  t->backend = to.backend;
   if (to.request) t->request = *to.request;
   t->open_sizes();
   watch_sizes(t);

@@ -1,6 +1,6 @@
 # An overlay port that builds the checkout it stands in: vcpkg install sinter --overlay-ports=packaging/vcpkg
 get_filename_component(SOURCE_PATH "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
-vcpkg_cmake_configure(SOURCE_PATH "${SOURCE_PATH}" OPTIONS -DSINTER_TESTS=OFF -DSINTER_EXAMPLES=OFF -DSINTER_BENCH=OFF)
+vcpkg_cmake_configure(SOURCE_PATH "${SOURCE_PATH}" OPTIONS -DSINTER_TESTS=OFF -DSINTER_EXAMPLES=OFF -DSINTER_BENCH=OFF -DSINTER_PROGRAMS=OFF)
 vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(PACKAGE_NAME sinter CONFIG_PATH lib/cmake/sinter)
 file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/debug/include")

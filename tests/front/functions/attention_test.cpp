@@ -164,6 +164,70 @@ TEST_CASE("attention has derivatives and lanes, where a query sees nothing too")
   CHECK(open.specialisations() <= 2);
 }
 
+TEST_CASE("what a score captures has derivatives, and lanes of its own") {
+  const heads3 q = normal<double>(make_key(1), 4, 3, 2), k = normal<double>(make_key(2), 2, 4, 2),
+               v = normal<double>(make_key(3), 2, 4, 3);
+  const matrix bias = normal<double>(make_key(4), 3, 4);
+  const vec slopes = normal<double>(make_key(5), 4);
+  const auto mixed = [](const heads3& q, const heads3& k, const heads3& v, const matrix& bias, const vec& slopes) {
+    return heads3(attention(q, k, v, causal, scored([&](auto s, auto, auto, auto i, auto j) {
+                              const auto slope = reshape(exp(slopes), -1, 1, 1);
+                              return 5.0 * tanh(s / 5.0) + bias - slope * cast<double>(i - j);
+                            })));
+  };
+  using five = std::tuple<heads3, heads3, heads3, matrix, vec>;
+  check_derivatives([&](const five& x) { return std::apply(mixed, x); }, five{q, k, v, bias, slopes}, 1e-5);
+  // Lanes of the bias alone, and of all but it.
+  const heads3 biases = normal<double>(make_key(6), 2, 3, 4);
+  const auto gradient = grad<0, 3, 4>([&](const heads3& q, const heads3& k, const heads3& v, const matrix& bias,
+                                          const vec& slopes) { return real(sum(sin(mixed(q, k, v, bias, slopes)))); });
+  const auto lanes = [&](const heads3& biases) {
+    return vmap(gradient, in_axes<none, none, none, 0, none>)(q, k, v, biases, slopes);
+  };
+  for (const auto& [dq, db, ds] : everywhere(lanes, biases))
+    for (std::int64_t l = 0; l < 2; ++l) {
+      const auto [one, two, three] = gradient(q, k, v, matrix(squeeze<0>(slice<0>(biases, l, l + 1))), slopes);
+      check_close(heads3(squeeze<0>(slice<0>(dq, l, l + 1))).to_vector(), one.to_vector(), 1e-12);
+      check_close(matrix(squeeze<0>(slice<0>(db, l, l + 1))).to_vector(), two.to_vector(), 1e-12);
+      check_close(vec(squeeze<0>(slice<0>(ds, l, l + 1))).to_vector(), three.to_vector(), 1e-12);
+    }
+  const four many = numbers4(7, 2, 4, 3, 2), keys = numbers4(8, 2, 2, 4, 2), values = numbers4(9, 2, 2, 4, 3);
+  const auto others = [&](const four& q, const four& k, const four& v) {
+    return vmap(gradient, in_axes<0, 0, 0, none, none>)(q, k, v, bias, slopes);
+  };
+  for (const auto& [dq, db, ds] : everywhere(others, many, keys, values))
+    for (std::int64_t l = 0; l < 2; ++l) {
+      const auto of = [&](const four& x) { return heads3(squeeze<0>(slice<0>(x, l, l + 1))); };
+      const auto [one, two, three] = gradient(of(many), of(keys), of(values), bias, slopes);
+      check_close(of(dq).to_vector(), one.to_vector(), 1e-12);
+      check_close(matrix(squeeze<0>(slice<0>(db, l, l + 1))).to_vector(), two.to_vector(), 1e-12);
+      check_close(vec(squeeze<0>(slice<0>(ds, l, l + 1))).to_vector(), three.to_vector(), 1e-12);
+    }
+}
+
+TEST_CASE("attention of bf16 against f64, and its gradient") {
+  using half = tensor<bf16, 4>;
+  const auto narrow = [](const four& x) { return half(cast<bf16>(x)); };
+  const four wide_of[] = {numbers4(1, 2, 4, 9, 16), numbers4(2, 2, 2, 13, 16), numbers4(3, 2, 2, 13, 7)};
+  const half q = narrow(wide_of[0]), k = narrow(wide_of[1]), v = narrow(wide_of[2]);
+  const auto f = [](const auto& q, const auto& k, const auto& v) { return attention(q, k, v, causal); };
+  const auto slopes = [&](const auto& q, const auto& k, const auto& v) {
+    return grad<0, 1, 2>(
+        [&](const auto& q, const auto& k, const auto& v) { return real(sum(sin(cast<double>(f(q, k, v))))); })(q, k, v);
+  };
+  const auto exact = [](const half& x) { return four(cast<double>(x)); };
+  const auto want = f(exact(q), exact(k), exact(v));
+  for (const auto& y : everywhere([&](half q, half k, half v) { return half(f(q, k, v)); }, q, k, v))
+    check_close(exact(y).to_vector(), want.to_vector(), 3e-2);
+  const auto [a, b, c] = slopes(exact(q), exact(k), exact(v));
+  const auto of_halves = [&](const half& q, const half& k, const half& v) { return slopes(q, k, v); };
+  for (const auto& [x, y, z] : everywhere(of_halves, q, k, v)) {
+    check_close(exact(x).to_vector(), a.to_vector(), 6e-2);
+    check_close(exact(y).to_vector(), b.to_vector(), 6e-2);
+    check_close(exact(z).to_vector(), c.to_vector(), 6e-2);
+  }
+}
+
 TEST_CASE("a cache: each step is attention over all places so far, in one specialisation, and in place") {
   using cache4 = attention_cache<double>;
   using step = std::tuple<cache4, four>;

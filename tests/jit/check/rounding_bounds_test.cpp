@@ -98,3 +98,22 @@ TEST_CASE("a mistake of 128 units in the last place is found") {
     CHECK(d.found);
   }
 }
+
+TEST_CASE("results that may underflow are zero or not, which flags of them may tell") {
+  ir::graph g;
+  const ir::node_id x = g.add_input(dtype::f32, {3}, {});
+  const ir::node_id y = g.push(op::sigmoid, {x}, {}, {});
+  ir::attributes to;
+  to.type = dtype::b8;
+  g.outputs = {y, g.push(op::cast, {y}, to, {})};
+  arrays known;
+  known.emplace(x, ir::literal_array{dtype::f32, {3}, {-90, 1, -20}, {}});
+  judge reference(g, known, {});
+  const auto flags = [&](std::int64_t a, std::int64_t b, std::int64_t c) {
+    return reference.compare(g.outputs[1], ir::literal_array{dtype::b8, {3}, {}, {a, b, c}});
+  };
+  CHECK(!flags(0, 1, 1).found);
+  CHECK(!flags(1, 1, 1).found);
+  CHECK(flags(1, 0, 1).found);
+  CHECK(flags(1, 1, 0).found);
+}

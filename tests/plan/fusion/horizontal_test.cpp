@@ -345,3 +345,66 @@ TEST_CASE("a fill runs directly before the kernel that first adds to it") {
   REQUIRE(adds < groups.size());
   CHECK(fill + 1 == adds);
 }
+
+namespace {
+
+/// The launches of a chain of products with the sum of all squares of each; `scaled` products by the sum of those sums are
+/// results, too.
+struct squares_of_products {
+  std::size_t launches = 0, of_sums = 0,
+              largest = 0;  // in all; those with sums, and the kernels of the largest of them
+
+  squares_of_products(int n, bool scaled) {
+    graph g;
+    value h = input(g, {600, 600}), total;
+    std::vector<value> made;
+    for (int i = 0; i < n; ++i) {
+      h = dot(h, input(g, {600, 600}), 0, 1);
+      const value squares = sum(h * h, {0, 1});
+      total = total ? total + squares : squares;
+      made.push_back(h);
+    }
+    g.outputs.push_back(total.id());
+    for (const value& x : made)
+      if (scaled)
+        g.outputs.push_back((x * sinter::ir::broadcast(sinter::ir::reshape(total, {1, 1}), x.extents())).id());
+    const auto kernels = planned(g);
+    std::vector<std::size_t> at(kernels.size());
+    for (const auto& group : horizontal({kernels.begin(), kernels.end()}, large)) {
+      const bool sums = makes_numbers(kernels[group[0]]);
+      of_sums += sums;
+      if (sums) largest = std::max(largest, group.size());
+      for (const auto k : group) at[k] = launches;
+      ++launches;
+    }
+    check_order(kernels, at);
+  }
+
+  /// What writes a buffer runs before what reads it.
+  static void check_order(const std::vector<kernel>& kernels, const std::vector<std::size_t>& at) {
+    for (std::size_t a = 0; a < kernels.size(); ++a)
+      for (std::size_t b = 0; b < kernels.size(); ++b)
+        for (const auto& made : kernels[a].buffers)
+          for (const auto& read : kernels[b].buffers)
+            if (a != b && made.written && !read.written && made.id == read.id) CHECK(at[a] < at[b]);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("sums of large arrays wait for their reader, and share a launch") {
+  const squares_of_products s(100, true);
+  CHECK(s.of_sums == 1);
+  CHECK(s.largest == 100);
+  CHECK(s.launches == 100 + 1 + 1 + 1);  // products, sums, their sum, results
+}
+
+TEST_CASE("sums whose operands nothing reads later do not wait") {
+  const squares_of_products s(100, false);
+  CHECK(s.of_sums == 100);
+}
+
+TEST_CASE("fewer than four sums of a shape do not wait") {
+  const squares_of_products s(3, true);
+  CHECK(s.largest == 1);
+}

@@ -64,3 +64,27 @@ TEST_CASE("cheap, few and small values, and those of whole rows, stay in the ker
   CHECK(kernels({8, 512, 64}, {8, 512, 1}, 9) == 1);   // once a row anyway
   CHECK(kernels({8, 512, 64}, {1, 1, 1}, 9) == 1);
 }
+
+namespace {
+
+/// The kernels for an array by the sum of n numbers.
+std::size_t kernels_of_sum(int n, shape whole, const target& t) {
+  graph g;
+  value total = input(g, {}, dtype::f64);
+  for (int i = 1; i < n; ++i) total = total + input(g, {}, dtype::f64);
+  const value x = input(g, std::move(whole));
+  const value by = sinter::ir::cast(total, dtype::f32);
+  g.outputs = {(x * sinter::ir::broadcast(sinter::ir::reshape(by, shape(x.extents().size(), 1)), x.extents())).id()};
+  memory_map m;
+  m.strides.resize(g.size());
+  return fuse(g, m, t).kernels.size();
+}
+
+}  // namespace
+
+TEST_CASE("a number that takes each thread long is computed once") {
+  CHECK(kernels_of_sum(150, {2048, 512}, gpu_target()) == 2);
+  CHECK(kernels_of_sum(150, {2048, 512}, {}) == 1);  // a CPU's thread computes it once
+  CHECK(kernels_of_sum(10, {2048, 512}, gpu_target()) == 1);
+  CHECK(kernels_of_sum(150, {16, 512}, gpu_target()) == 1);  // another kernel would take longer
+}

@@ -7,6 +7,7 @@
 
 #include <sinter/plan/loops/print.hpp>
 #include <sinter/plan/schedule/recipes/attention.hpp>
+#include <sinter/plan/schedule/recipes/attention_back.hpp>
 #include <sinter/plan/schedule/recipes/cpu_product.hpp>
 #include <sinter/plan/schedule/recipes/gpu_product.hpp>
 #include <sinter/plan/schedule/recipes/rows.hpp>
@@ -25,15 +26,24 @@ std::optional<schedules::schedule> drawn_recipe(const program& p, drawn& d) {
   if (!d.one_in(12)) return std::nullopt;
   static constexpr schedules::facts cpu{}, gpu{.threads = 2};
   const auto& f = d.one_in(2) ? cpu : gpu;
-  for (const auto* r : {&schedules::cpu_product, &schedules::gpu_product, &schedules::rows, &schedules::attention})
+  for (const auto* r : {&schedules::cpu_product, &schedules::gpu_product, &schedules::rows, &schedules::attention,
+                        &schedules::attention_back})
     if (r->takes(p.k, f)) return r->make(p.k, f, r->options - 1 - d.upto(2) % r->options);
   return std::nullopt;
 }
 
+/// Attention of 16 bits, both products by a matrix intrinsic. Its weights are rounded: a dozen of them, times at most 3.
+schedules::schedule drawn_chain(const program& p, drawn& d) {
+  static constexpr schedules::facts gpu{.threads = 2};
+  REQUIRE(schedules::attention.takes(p.k, gpu));
+  return schedules::attention.make(p.k, gpu, d.upto(2));
+}
+
 void run_one(std::uint64_t seed, tally& all) {
   drawn d(seed);
-  const drawn_case c = drawn_program(d);
-  const auto s = drawn_recipe(c.p, d).value_or(drawn_schedule(c.p, d).run());
+  const bool chains = d.one_in(16);
+  const drawn_case c = chains ? drawn_case{drawn_attention(d, true, dtype::bf16), 0.07} : drawn_program(d);
+  const auto s = chains ? drawn_chain(c.p, d) : drawn_recipe(c.p, d).value_or(drawn_schedule(c.p, d).run());
   try {
     const auto t = loops::build(c.p.k, s);
     ++all.ran;

@@ -55,4 +55,40 @@ inline program attention_of(std::int64_t rows, std::int64_t keys, std::int64_t f
   return p;
 }
 
+/// The gradients of attention's keys and values, or of its queries: weights and their cotangents of blocks, and sums over the rows, or the
+/// columns. `groups` of rows share their keys.
+inline program attention_back_of(std::int64_t groups, std::int64_t rows, std::int64_t keys, std::int64_t features,
+                                 std::int64_t values, dtype narrow, bool causal, bool by_keys) {
+  program p;
+  const int b = p.axis(2), g = p.axis(groups), i = p.axis(rows), j = p.axis(keys), h = p.axis(features),
+            e = p.axis(values), h2 = p.axis(features), e2 = p.axis(values);
+  const auto in = [&](std::vector<int> axes, dtype t) {
+    const int x = p.input(t, std::move(axes));
+    return t == dtype::f32 ? x : converted(p.k, x, dtype::f32);
+  };
+  const auto mul = [&](int x, int y) { return p.apply(op::mul, dtype::f32, {x, y}); };
+  const int q = in({b, g, i, h}, narrow), k = in({b, j, h}, narrow), v = in({b, j, e}, narrow),
+            dy = in({b, g, i, e}, narrow), shift = in({b, g, i}, dtype::f32), inner = in({b, g, i}, dtype::f32);
+  const int s = p.reduce(op::add, dtype::f32, {by_keys ? mul(k, q) : mul(q, k)}, {h});
+  const int to_weight = p.reduce(op::add, dtype::f32, {by_keys ? mul(v, dy) : mul(dy, v)}, {e});
+  const int gap = p.apply(op::sub, dtype::f32, {s, shift});
+  int weight = p.apply(op::exp, dtype::f32, {mul(gap, p.number(dtype::f32, 0.01))});
+  int change = mul(weight, p.apply(op::sub, dtype::f32, {to_weight, inner}));
+  if (causal) {
+    const int seen = inside(p.k, op::pad, {range{p.map({{i, 1}, {j, -1}}, keys - rows), 1 << 20}});
+    weight = p.apply(op::select, dtype::f32, {seen, weight, p.number(dtype::f32, 0)});
+    change = p.apply(op::select, dtype::f32, {seen, change, p.number(dtype::f32, 0)});
+  }
+  const auto total = [&](int x, std::vector<int> axes, const series<int>& over) {
+    return p.reduce(op::add, dtype::f32, {mul(x, in(std::move(axes), narrow))}, over);
+  };
+  if (by_keys) {
+    p.output(total(weight, {b, g, i, e2}, {g, i}), {b, j, e2}, narrow);
+    p.output(total(change, {b, g, i, h2}, {g, i}), {b, j, h2}, narrow);
+  } else {
+    p.output(total(change, {b, j, h2}, {j}), {b, g, i, h2}, narrow);
+  }
+  return p;
+}
+
 }  // namespace kernels

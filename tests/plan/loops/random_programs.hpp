@@ -126,12 +126,15 @@ inline program drawn_window(drawn& d) {
 
 /// Two contractions with a score between: out(i, e) = sum over j of f(sum over d of q(i, d) · k(j, d)) · v(j, e). With `weighted`,
 /// attention: the quotient is left away.
-inline program drawn_attention(drawn& d, bool weighted) {
+inline program drawn_attention(drawn& d, bool weighted, dtype narrow) {
   program p;
   const int i = p.axis(drawn_extent(p, d)), j = p.axis(drawn_extent(p, d)), e = p.axis(1 + d.upto(5)),
             h = p.axis(1 + d.upto(4));
-  const int q = p.input(dtype::f32, {i, h}, d.upto(2)), k = p.input(dtype::f32, {j, h}),
-            v = p.input(dtype::f32, {j, e});
+  const auto input = [&](std::vector<int> axes, std::int64_t gap) {
+    const int x = p.input(narrow, std::move(axes), gap);
+    return narrow == dtype::f32 ? x : converted(p.k, x, dtype::f32);
+  };
+  const int q = input({i, h}, d.upto(2)), k = input({j, h}, 0), v = input({j, e}, 0);
   const int s = p.reduce(op::add, dtype::f32, {p.apply(op::mul, dtype::f32, {q, k})}, {h});
   if (!weighted) {
     const int f = decorated(p, d, p.apply(op::maximum, dtype::f32, {s, p.number(dtype::f32, 0)}), dtype::f32, {i, j});
@@ -188,16 +191,16 @@ inline drawn_case drawn_program(drawn& d) {
     case 5:
       return {drawn_window(d), 0};
     case 6:
-      return {drawn_attention(d, false), 0};
+      return {drawn_attention(d, false, dtype::f32), 0};
     default:
-      return {drawn_attention(d, true), 1e-5};
+      return {drawn_attention(d, true, dtype::f32), 1e-5};
   }
 }
 
 /// Splits, an order, bindings, tiles: mostly legal.
 class drawn_schedule {
  public:
-  drawn_schedule(const program& p, drawn& d) : p_(p), k_(p.k), d_(d) {}
+  drawn_schedule(const program& p, drawn& d) : k_(p.k), d_(d) {}
 
   schedules::schedule run() {
     s_.recipe = "drawn";
@@ -323,7 +326,6 @@ class drawn_schedule {
     return d_.any(order_);
   }
 
-  const program& p_;
   const kernel& k_;
   drawn& d_;
   schedules::schedule s_;

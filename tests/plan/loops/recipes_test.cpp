@@ -2,6 +2,7 @@
 #include <array>
 #include <sinter/plan/loops/print.hpp>
 #include <sinter/plan/schedule/recipes/attention.hpp>
+#include <sinter/plan/schedule/recipes/attention_back.hpp>
 #include <sinter/plan/schedule/recipes/cpu_product.hpp>
 #include <sinter/plan/schedule/recipes/gpu_product.hpp>
 #include <sinter/plan/schedule/recipes/rows.hpp>
@@ -45,11 +46,11 @@ TEST_CASE("cpu product") {
 }
 
 TEST_CASE("gpu product") {
-  for (int option : {1, 2, 3, 4})
+  for (int option : {1, 2, 5, 6})
     for (const auto& size : {std::array{1, 1, 1}, {5, 3, 7}, {33, 17, 70}, {32, 16, 32}, {3, 40, 2}, {0, 4, 4}})
       for (dtype t : {dtype::bf16, dtype::f16, dtype::f32, dtype::i8}) {
         const int m = size[0], n = size[1], k = size[2];
-        if ((option == 1 || option == 3) && (t != dtype::bf16 || m == 3)) continue;
+        if ((option == 1 || option == 5) && (t != dtype::bf16 || m == 3)) continue;
         INFO(m, " ", n, " ", k, " ", dtype_name(t), " option ", option);
         agrees(schedules::gpu_product, matrix_product(m, n, k, t, t == dtype::i8 ? dtype::i32 : dtype::f32), gpu,
                option);
@@ -60,7 +61,7 @@ TEST_CASE("products with a prologue, an epilogue and two results") {
   for (dtype t : {dtype::f32, dtype::bf16}) {
     agrees(schedules::cpu_product, with_neighbours(9, 10, 11, t), cpu, 2);
     agrees(schedules::gpu_product, with_neighbours(9, 10, 11, t), gpu, 2);
-    agrees(schedules::gpu_product, with_neighbours(9, 10, 40, t), gpu, 4);
+    agrees(schedules::gpu_product, with_neighbours(9, 10, 40, t), gpu, 6);
   }
 }
 
@@ -86,6 +87,34 @@ TEST_CASE("attention") {
           for (bool causal : {false, true}) {
             INFO(size[0], " ", size[1], " ", size[2], " ", size[3], " ", dtype_name(t), " option ", option,
                  causal ? " causal" : "");
-            agrees(schedules::attention, attention_of(size[0], size[1], size[2], size[3], t, causal), f, option, 1e-5);
+            // A matrix intrinsic takes weights that are rounded to the values' dtype.
+            const bool rounds = f.threads > 0 && option == 1 && t == dtype::bf16;
+            agrees(schedules::attention, attention_of(size[0], size[1], size[2], size[3], t, causal), f, option,
+                   rounds ? 8e-3 : 1e-5);
           }
+}
+
+TEST_CASE("gradients of attention") {
+  for (const auto& size : {std::array{1, 5, 7, 3, 4}, {2, 17, 9, 3, 2}, {1, 1, 1, 1, 1}})
+    for (dtype t : {dtype::f32, dtype::bf16})
+      for (bool causal : {false, true})
+        for (bool by_keys : {false, true}) {
+          INFO(size[0], " ", size[1], " ", size[2], " ", dtype_name(t), causal ? " causal" : "",
+               by_keys ? " of keys" : "");
+          const program p = attention_back_of(size[0], size[1], size[2], size[3], size[4], t, causal, by_keys);
+          // Terms of sums that cancel reach 3,000.
+          agrees(schedules::attention_back, p, cpu, 1, t == dtype::bf16 ? 1e-2 : 2e-4);
+        }
+}
+
+TEST_CASE("a causal mask bounds the loops over rows that two products share") {
+  const program p = attention_back_of(1, 40, 40, 4, 4, dtype::f32, true, true);
+  const tree t = build(p.k, schedules::attention_back.make(p.k, cpu, 1));
+  const std::string text = text_of(t);
+  CHECK_MESSAGE(text.find("from ") != std::string::npos, text);
+  // One block of weights for both products.
+  std::size_t count = 0;
+  for (const auto& n : t.nodes) count += n.what == act::matrix;
+  CHECK_MESSAGE(count == 4, text);
+  CHECK(wrong(p, t, 3, 2e-4) == "");
 }

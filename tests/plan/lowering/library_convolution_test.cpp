@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <sinter/ir/reference.hpp>
-#include <sinter/plan/fusion/weights_order.hpp>
+#include <sinter/plan/fusion/for_libraries.hpp>
 
 #include <numeric>
 
@@ -222,6 +222,31 @@ TEST_CASE("weights in another order lie in the library's order, as a copy or as 
   const auto lives = lifetimes(again, ordered.kernels, ordered.strides, {}, {});
   for (const auto& life : lives)
     if (life.buffer == static_cast<int>(own[0].first)) CHECK(life.bytes == 3 * 3 * 5 * 6 * 4);
+}
+
+TEST_CASE("beside weights in another order long products are sums of slices") {
+  const example& e = examples[0];
+  graph g;
+  const value x = input(g, {2, 9, 8, 5}), w = input(g, {3, 3, 5, 6}), m = input(g, {64, 64});
+  const value product = dot(input(g, {64, 4096}), input(g, {4096, 64}), 0, 1);
+  g.outputs = {dot(windows_of(x, e), w, 0, 3).id(), (m - product).id()};
+  const auto t = with_library();
+  const auto f = fuse_for_libraries(g, {}, t, [&](const own_strides& own) {
+    memory_map memory;
+    memory.strides.resize(g.size());
+    for (const auto& [id, strides] : own) memory.strides[id] = strides;
+    return fuse_with_libraries(g, std::move(memory), t);
+  });
+  std::int64_t convolutions = 0, slices = 0;
+  for (const kernel& k : f.kernels) {
+    if (!k.is_product()) continue;
+    const auto call = as_library_call(k, t);
+    REQUIRE(call);
+    if (const auto* const blas = std::get_if<blas_call>(&*call)) slices = blas->batch;
+    else ++convolutions;
+  }
+  CHECK(convolutions == 1);
+  CHECK(slices > 1);
 }
 
 TEST_CASE("what is no convolution of whole arrays has no call") {

@@ -77,6 +77,34 @@ TEST_CASE("columns of any number are covered, and their parts are added up") {
     }
 }
 
+TEST_CASE("columns of many values share a multiprocessor with fewer threads, and their blocks are one wave") {
+  const auto resident_threads = [](int sums, std::int64_t columns) {
+    graph g;
+    const value x = cast(input(g, {100352, columns}, dtype::bf16), dtype::f32);
+    for (int i = 0; i < sums; ++i) {
+      const value about = input(g, {1, columns}), by = input(g, {1, columns});
+      g.outputs.push_back(
+          sum((x - sinter::ir::broadcast(about, x.extents())) * sinter::ir::broadcast(by, x.extents()), {0}).id());
+    }
+    memory_map m;
+    m.strides.resize(g.size());
+    const auto kernels = fuse(g, m, gpu).kernels;
+    REQUIRE(kernels.size() == 1);
+    CHECK_FALSE(is_heavy(kernels[0]));
+    const auto s = schedule_blocks(kernels[0], gpu);
+    INFO(text_of(s));
+    REQUIRE(std::holds_alternative<column_shape>(s.shape));
+    const grid& main = s.launches[0];
+    CHECK(number(main.blocks) <= std::int64_t{main.resident} * gpu.multiprocessors);
+    return main.resident * main.threads;
+  };
+  for (const std::int64_t columns : {64, 96, 352, 1000}) {
+    INFO(columns);
+    CHECK(resident_threads(1, columns) == 1024);
+    CHECK(resident_threads(4, columns) == 512);
+  }
+}
+
 TEST_CASE("a walk copies rows ahead into shared memory, if the target copies so, within what it has") {
   const auto norm = [](const target& t) {
     graph g;

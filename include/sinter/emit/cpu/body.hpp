@@ -99,6 +99,11 @@ class body_printer {
   void print_guards(guards g) { guards_ = g; }
   /// Makes every value a number.
   void print_numbers() { inner_ = 0; }
+  /// Makes values that vary along an axis vectors along it.
+  void print_along(int axis) {
+    inner_ = 1u << axis;
+    last_ = axis;
+  }
 
   bool is_vector(int id) const { return (at(id).axes & inner_) != 0; }
   const instruction& at(int id) const { return k_.body[static_cast<std::size_t>(id)]; }

@@ -24,6 +24,14 @@ class product_printer {
     std::stable_sort(ks_.begin(), ks_.end(), [&](std::size_t x, std::size_t y) { return step(x) > step(y); });
   }
 
+  /// Whether a word of gemm() computes a product that its recipe has no schedule for: columns as rows, and epilogues that walk several
+  /// arrays of the result's extents.
+  static bool keeps(const kernel& k) {
+    writer nothing;
+    const product_printer p(k, nothing);
+    return p.turned_ || p.streams();
+  }
+
   /// Prints the call; returns the scratch memory that it uses.
   scratch_use print() {
     for (int id = 0; id < static_cast<int>(k_.body.size()); ++id)

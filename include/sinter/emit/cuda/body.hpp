@@ -28,12 +28,13 @@ inline cuda_tile tile_with(const plan::lanes& of, int vectors) {
 class cuda_printer {
  public:
   /// `first` is the number of the kernel's first buffer among the parameters.
-  cuda_printer(const kernel& k, writer& out, int first = 0)
+  cuda_printer(const kernel& k, writer& out, int first = 0) : cuda_printer(k, out, first, needs_wide_index(k)) {}
+  cuda_printer(const kernel& k, writer& out, int first, bool wide)
       : k_(k),
         out_(out),
         inner_(k.mask(role::inner)),
         row_(k.mask(role::row)),
-        wide_(needs_wide_index(k)),
+        wide_(wide),
         calls_(calls_functions(k)),
         once_(!stores_much(k)),
         first_(first) {}

@@ -5,6 +5,9 @@
 #include <utility>
 
 #include "../../base/series.hpp"
+#include "../../plan/loops/build.hpp"
+#include "../../plan/loops/print.hpp"
+#include "../../plan/schedule/recipes/gpu_product.hpp"
 #include "columns.hpp"
 #include "launch.hpp"
 #include "pointwise.hpp"
@@ -12,20 +15,13 @@
 #include "scan.hpp"
 #include "shared.hpp"
 #include "sort.hpp"
+#include "spelling.hpp"
 #include "tensor.hpp"
 #include "walk.hpp"
 
 namespace sinter::engine::emit {
 
 namespace detail {
-
-/// For a source of two entries: records the buffers that the last entry, printed by `p`, reads and writes.
-inline void tell_touched(cuda_source& s, const cuda_printer& p) {
-  auto& touches = s.launches.back().touches;
-  const auto first = static_cast<std::size_t>(p.first_buffer());
-  touches.resize(std::max(touches.size(), first + p.code().buffers.size()));
-  for (int b : p.touched()) touches[first + static_cast<std::size_t>(b)] = true;
-}
 
 /// The body of a block, of each shape with a single entry.
 inline void print_body(cuda_printer& p, const plan::pointwise_shape& s) {
@@ -145,10 +141,43 @@ inline void print_cuda(cuda_source& s, const kernel& k, const plan::block_schedu
   std::visit([&](const auto& shape) { print_entry(s, out, k, how, shape); }, how.shape);
 }
 
+/// A product of 16 bits on matrix units by a recipe. Nothing if the target has none, or no recipe takes it.
+inline std::optional<cuda_source> tiled_product(const kernel& k, const plan::target& t) {
+  if (!t.tiles || !k.is_product() || !k.products[0].within.empty()) return {};
+  const auto of = plan::extents_of(k);
+  if (of.m.is(0) || of.n.is(0) || of.k.is(0)) return {};
+  const auto& p = k.products[0];
+  if (size_of(k.buffers[static_cast<std::size_t>(p.a.buffer)].type) > 2) return {};
+  const kernel sum = plan::as_reduction(k);
+  const auto facts = plan::schedules::device_facts(t);
+  const auto& recipe = plan::schedules::gpu_product;
+  if (!recipe.takes(sum, facts)) return {};
+  const auto hint = [&](int from, int to) {
+    std::int64_t n = 1;
+    for (int a = from; a < to; ++a) {
+      const auto& axis = k.axes[static_cast<std::size_t>(a)];
+      n *= std::max<std::int64_t>(1, axis.extent.number().value_or(axis.hint));
+    }
+    return n;
+  };
+  const int axes = static_cast<int>(k.axes.size());
+  const int option = plan::schedules::gpu_product_option(hint(p.batch, p.batch + p.m), hint(p.batch + p.m, axes),
+                                                         p.terms, hint(0, p.batch), facts.processors);
+  try {
+    const auto how = recipe.make(sum, facts, option);
+    cuda_source s = cuda(loops::build(sum, how, facts));
+    s.schedule = loops::text_of(how);
+    return s;
+  } catch (const plan::refusal&) {  // the kernel of any product
+    return {};
+  }
+}
+
 }  // namespace detail
 
 /// The source of one kernel; deterministic, and equal except for #line if kernels differ only in locations.
 SINTER_API cuda_source cuda(const kernel& k, const plan::target& t) {
+  if (auto tiled = detail::tiled_product(k, t)) return std::move(*tiled);
   cuda_source s;
   detail::print_cuda(s, k, plan::schedule_blocks(k, t));
   return s;

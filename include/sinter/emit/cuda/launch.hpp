@@ -8,6 +8,7 @@
 #include "../../plan/schedule/blocks.hpp"
 #include "../prelude/cuda.hpp"
 #include "../prelude/cuda_block.hpp"
+#include "../prelude/mma.hpp"
 #include "../prelude/sort.hpp"
 #include "body.hpp"
 
@@ -29,8 +30,13 @@ inline const series<piece>& cuda_pieces() {
       {prelude_cuda_reduce, {"group_all", "warps_all", "better", "extreme"}},
       {prelude_cuda_atomic, {"atomic_add"}},
       {prelude_cuda_update, {"atomic_update"}},
-      {prelude_cuda_copy, {"copy_async", "copy_or_zero"}},
-      {prelude_cuda_tensor, {"multiply_tf32"}},
+      {prelude_cuda_copy, {"copy_async", "copy_or_zero", "copy_part", "end_copies", "await_copies"}},
+      {prelude_cuda_tensor, {"multiply_tf32", "tf32"}},
+      {prelude_cuda_mma, {"mma_bf16", "mma_f16", "mma_tf32", "mma_s8"}},
+      {prelude_cuda_matrices, {"load_matrices", "swizzled", "swizzled_place", "element", "put_element"}},
+      {prelude_cuda_copy_part, {"copy_part"}},
+      {prelude_cuda_bounds, {"least", "most", "floor_quotient"}},
+      {prelude_cuda_powers, {"exp2_near", "fused", "most_or_nan", "packed"}},
       {prelude_cuda_scan, {"shuffle_up"}},
       {prelude_cuda_product, {"multiply_add"}},
       {prelude_cuda_sort, {"sort_key", "sort_tile", "count_before"}},
@@ -187,6 +193,14 @@ void cuda_launch_of(cuda_source& s, writer& out, std::span<const kernel* const> 
   s.texts.push_back(with_prelude(kernels, out.take()));
   s.launches.push_back(
       {name, n && *n > most_blocks ? dim(most_blocks) : blocks, grid.threads, grid.shared, {}, s.texts.size() - 1});
+}
+
+/// For a source of two entries: records the buffers that the last entry, printed by `p`, reads and writes.
+inline void tell_touched(cuda_source& s, const cuda_printer& p) {
+  auto& touches = s.launches.back().touches;
+  const auto first = static_cast<std::size_t>(p.first_buffer());
+  touches.resize(std::max(touches.size(), first + p.code().buffers.size()));
+  for (int b : p.touched()) touches[first + static_cast<std::size_t>(b)] = true;
 }
 
 }  // namespace detail

@@ -14,6 +14,7 @@
 #include "call.hpp"
 #include "integers.hpp"
 #include "mismatch.hpp"
+#include "spec.hpp"
 
 namespace sinter {
 
@@ -102,47 +103,6 @@ void empty_donated(const options& how, location call, last_kept& file, std::remo
     }
   };
   (one(args, std::bool_constant<is_lent<Args>>()), ...);
-}
-
-}  // namespace detail
-
-/// A tensor that precompile() expects: its extents and its device. `spec<tensor<float, 2>>{{64, 100}}`
-template <any_tensor X>
-struct spec {
-  index_array<X::rank> extents{};
-  device where = engine::default_device();
-};
-
-namespace detail {
-
-template <class T>
-inline constexpr bool is_spec = false;
-template <class X>
-inline constexpr bool is_spec<spec<X>> = true;
-template <class T>
-struct tensor_of_spec {
-  using type = T;
-};
-template <class X>
-struct tensor_of_spec<spec<X>> {
-  using type = X;
-};
-
-/// The argument itself; for a spec, a tensor with uninitialised elements.
-template <bool Numbers, class T>
-decltype(auto) expected(const T& x, location at) {
-  if constexpr (is_spec<T>) {
-    using X = typename tensor_of_spec<T>::type;
-    using E = typename X::value_type;
-    check_static<X::static_shape>("precompile", x.extents, at);
-    const auto n = checked_numel("precompile", to_dims(x.extents), sizeof(E), at);
-    engine::check_device(x.where, "precompile", at);
-    storage memory = engine::allocate(static_cast<std::size_t>(n) * sizeof(E), x.where);
-    E* const first = static_cast<E*>(memory.data());
-    return access::make<E, X::static_shape>(std::move(memory), first, x.extents, row_major_strides(x.extents));
-  } else {
-    return given<Numbers>(x);
-  }
 }
 
 }  // namespace detail
@@ -260,6 +220,13 @@ class compiled {
                                     detail::given<numbers>(args)...);
   }
 
+  /// use(call, tracing): the engine's view of a call with these arguments, which it may trace.
+  template <class Use, class... Args>
+  void ask(const Use& use, const Args&... args) const {
+    const auto look = [&](auto&, const engine::call& c, const engine::tracing& tracing, auto&&...) { use(c, tracing); };
+    detail::with_opened<F>([&](const auto&... settled) { asked(false, look, settled...); }, args...);
+  }
+
   /// Waits for kernels that are compiled in the background.
   void wait_ready() const { self().specialised->wait_ready(); }
 
@@ -345,6 +312,7 @@ class compiled {
     to.signature = &detail::signature_of<Args...>;
     to.arguments = flat.tensors();
     to.memory_budget = how.memory_budget;
+    to.backend = how.backend;
     std::shared_ptr<void> answered;
     const auto trace = [&](const engine::trace_request& request) {
       for (int index : how.donate)

@@ -359,6 +359,29 @@ class custom_function {
     return eager<call>(shapes, at, x...);
   }
 
+  /// The kernel or function that runs on a GPU.
+  template <class Call>
+  static void set_device_code(ir::foreign& f, const std::shared_ptr<const state>& own) {
+    const auto by_kernel = [&f](const cuda_source& kernel) {
+      f.gpu.source = kernel.text;
+      f.gpu.entry = kernel.entry;
+      f.gpu.threads = kernel.threads;
+    };
+    const auto by_function = [&](auto run) {
+      f.gpu.launch = [own](ir::foreign_arrays in, ir::foreign_arrays out, void* stream) {
+        decltype(run)::run(own->cuda, in, out, stream);
+      };
+    };
+    if constexpr (std::is_same_v<Cuda, cuda_source>) {
+      by_kernel(own->cuda);
+    } else if constexpr (requires { own->cuda.kernel(); }) {
+      if (const cuda_source* kernel = own->cuda.kernel()) by_kernel(*kernel);
+      else by_function(Call());
+    } else if constexpr (!std::is_same_v<Cuda, none_t>) {
+      by_function(Call());
+    }
+  }
+
   template <class Results, class Call, class... X>
   series<ir::node_id> push_on(engine::tracer& t, const Results& shapes, location at, const X&... x) const {
     auto f = std::make_shared<ir::foreign>();
@@ -368,15 +391,7 @@ class custom_function {
     f->host = [own](ir::foreign_arrays in, ir::foreign_arrays out) { Call::run(own->cpu, in, out); };
     if constexpr (requires { own->cpu.plain(); })
       f->plain = [own](ir::foreign_arrays in, ir::foreign_arrays out) { Call::run(own->cpu.plain(), in, out); };
-    if constexpr (std::is_same_v<Cuda, cuda_source>) {
-      f->gpu.source = own->cuda.text;
-      f->gpu.entry = own->cuda.entry;
-      f->gpu.threads = own->cuda.threads;
-    } else if constexpr (!std::is_same_v<Cuda, none_t>) {
-      f->gpu.launch = [own](ir::foreign_arrays in, ir::foreign_arrays out, void* stream) {
-        Call::run(own->cuda, in, out, stream);
-      };
-    }
+    set_device_code<Call>(*f, own);
     if constexpr (!std::is_same_v<Pull, none_t> || !std::is_same_v<Push, none_t> || !std::is_same_v<Lanes, none_t>) {
       const auto like = [](const auto& y) {
         using Y = std::remove_cvref_t<decltype(y)>;
@@ -456,7 +471,8 @@ class custom_function {
 ///   cpu    receives elements<const T, rank> for each operand, then elements<T, rank> for each result; row-major. If it is a
 ///          class with a function plain(), the reference interpreter calls the result of plain().
 ///   cuda   a cuda_source, or a function that launches: it receives the same with addresses on the GPU, then the stream as void*.
-///          With `none`, operands are copied to the host and results back at each call, with a warning.
+///          With `none`, operands are copied to the host and results back at each call, with a warning. If it is a class whose
+///          function kernel() returns a `const cuda_source*`, that kernel runs, and the function only if there is none.
 ///   shape  receives index_array<rank> for each operand, and returns a result_of<T, rank>, or a tuple of them.
 ///   vjp    receives the operands, the results and the results' cotangents, all tensors. It returns the cotangent of each
 ///          floating operand, a tensor or a tuple; or `none`.

@@ -274,6 +274,19 @@ void check_scores(const char* what, const X& x, const dims& scores, location at)
   }
 }
 
+/// The attention as one op of the trace; a handle without a tracer where a score depends on more than its own place.
+template <class Q, class K, class V, class Products, class Score, class Mask>
+handle attention_node(const Q& q, const K& k, const V& v, const Products& products, const Score& score,
+                      const Mask& mask, bool guarded, location at) {
+  const handle of[] = {untyped(q, at), untyped(k, at), untyped(v, at), untyped(products, at), untyped(score, at)};
+  if constexpr (is_given<Mask>) {
+    const handle seen = untyped(mask, at);
+    return traced_attention({&of[0], &of[1], &of[2], &of[3], &of[4], &seen, guarded, at});
+  } else {
+    return traced_attention({&of[0], &of[1], &of[2], &of[3], &of[4], nullptr, guarded, at});
+  }
+}
+
 /// `length`: the number of keys, a rank-0 tensor; no_option: all.
 template <class Q, class K, class V, class Length, class... O>
 auto attention_of(const Q& q, const K& k, const V& v, const Length& length, location at, const O&... options) {
@@ -294,8 +307,7 @@ auto attention_of(const Q& q, const K& k, const V& v, const Length& length, loca
     std::copy(to.begin(), to.end(), extents.begin());
     return filled<T, shape>("attention", T(0), extents, same_device(q, at), at);
   }
-  const auto grouped = reshape_to<Q, dims(r)>(q, p.grouped(p.q[r - 1]), at);
-  const auto products = matmul(grouped, sinter::transpose(k, at), at);
+  const auto products = matmul(reshape_to<Q, dims(r)>(q, p.grouped(p.q[r - 1]), at), sinter::transpose(k, at), at);
   const auto& scale = option_of<5>(options...);
   const auto factor = [&] {
     if constexpr (is_given<std::remove_cvref_t<decltype(scale)>>) return scale.by;
@@ -304,7 +316,7 @@ auto attention_of(const Q& q, const K& k, const V& v, const Length& length, loca
   const auto plain = reshape_to<decltype(products), dims(r)>(products, p.scores(), at);
   const auto scores = detail::evaluate(mul(wide(plain, at), formula_number{factor}, at), at);
   const auto place = [&] {
-    if constexpr (is_given<Length>) return add(p.along(r - 2), sub(length, std::int64_t(p.queries()), at), at);
+    if constexpr (is_given<Length>) return add(p.along(r - 2), sub(length, p.queries(), at), at);
     else return add(p.along(r - 2), p.keys() - p.queries(), at);
   }();
   const auto changed = [&]<class F>(const F& score) {
@@ -319,18 +331,21 @@ auto attention_of(const Q& q, const K& k, const V& v, const Length& length, loca
     if constexpr (is_given<Length>) return lt(p.along(r - 1), length, at);
     else return no_option{};
   }();
-  const auto mask = both(
-      known, attention_mask(option_of<1>(options...), option_of<2>(options...), option_of<4>(options...), p, place, at),
-      at);
+  const auto seen =
+      attention_mask(option_of<1>(options...), option_of<2>(options...), option_of<4>(options...), p, place, at);
+  const auto mask = both(known, seen, at);
   check_scores("the mask", mask, p.scores(), at);
   constexpr bool plainly = !is_given<std::remove_cvref_t<decltype(mask)>> &&
                            !is_given<std::remove_cvref_t<decltype(option_of<3>(options...))>>;
+  if (tracing())
+    if (const auto y = attention_node(q, k, v, wide(plain, at), changed(option_of<3>(options...)), mask, !plainly, at);
+        y.tracer)
+      return typed<T, shape>(y, at);
   const auto weights = [&] {
     if constexpr (plainly) return narrow<T>(softmax_over<-1>(scores, at), at);
     else return narrow<T>(masked_softmax(changed(option_of<3>(options...)), mask, at), at);
   }();
-  const auto back = reshape_to<decltype(weights), dims(r)>(weights, p.grouped(p.keys()), at);
-  const auto result = matmul(back, v, at);
+  const auto result = matmul(reshape_to<decltype(weights), dims(r)>(weights, p.grouped(p.keys()), at), v, at);
   return reshape_to<decltype(result), shape>(result, to, at);
 }
 

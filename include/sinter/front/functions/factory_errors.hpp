@@ -9,18 +9,19 @@
 namespace sinter {
 
 namespace detail {
-/// Whether <sinter/complex.hpp> has the factory of complex numbers.
+/// Whether <sinter/complex.hpp> has the factory of complex numbers, or <sinter/mesh.hpp> that of placed tensors.
 template <class T>
-constexpr bool is_made_complex(std::string_view name) {
-  return requires(const T& z) { z.imag(); }
-  &&(name == "zeros" || name == "ones");
+constexpr bool is_made_elsewhere(std::string_view name) {
+  const bool random = name == "uniform" || name == "normal";
+  return (requires(const T& z) { z.imag(); } && (name == "zeros" || name == "ones")) ||
+         (requires { typename T::placements; } && random);
 }
 }  // namespace detail
 
 // An ellipsis: any callable function of the user's is preferred.
 #define SINTER_NO_DTYPE(NAME, EXAMPLE)                                                                             \
   template <class T, class... A>                                                                                   \
-  requires(!element<T> && !detail::is_made_complex<T>(#NAME)) tensor<float, 0> NAME(const A&...) {                 \
+  requires(!element<T> && !detail::is_made_elsewhere<T>(#NAME)) tensor<float, 0> NAME(const A&...) {               \
     static_assert(element<T>, "sinter: [" #NAME                                                                    \
                               "] the dtypes are float, double, f16, bf16, f8_e4m3, f8_e5m2, bool, std::int8_t to " \
                               "std::int64_t and std::uint8_t to std::uint64_t");                                   \

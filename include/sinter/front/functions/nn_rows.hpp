@@ -48,6 +48,19 @@ SINTER_API handle softmax_rows(const row_call& c, engine::row_map f, const lazy_
 /// of s counts. (nn_rules.hpp)
 SINTER_API handle softmax_of_seen(const handle& s, const handle* mask, location at);
 
+/// One attention under a trace: q (…, heads, queries, features), k and v (…, key heads, keys, features), all of rank 2 or more.
+struct attention_call {
+  const handle *q, *k, *v;
+  const handle* products;  ///< of queries and keys, (…, heads, queries, keys), in f32 or f64
+  const handle* score;     ///< of the same extents
+  const handle* allowed;   ///< bools that broadcast to them; null: all
+  bool guarded;            ///< a row that sees no key gives 0
+  location at;
+};
+/// The attention as one op of the trace, with the extents of q but v's last. A handle without a tracer where a score depends on more
+/// than its own place. (nn_rules.hpp)
+SINTER_API handle traced_attention(const attention_call& c);
+
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"  // g++: of enumerators that have a scope
 /// The reduction of the losses of rows.

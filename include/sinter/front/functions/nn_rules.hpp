@@ -6,8 +6,10 @@
 #include <limits>
 #include <vector>
 
+#include "../../ir/attention_site.hpp"
 #include "../evaluate/formula.hpp"
 #include "../evaluate/handle_rules.hpp"
+#include "autocast.hpp"
 #include "indexing.hpp"
 #include "nn_rows.hpp"
 
@@ -244,6 +246,38 @@ SINTER_API handle softmax_of_seen(const handle& s, const handle* mask, location 
         return (e * part).value(at);
       },
       at);
+}
+
+SINTER_API handle traced_attention(const attention_call& c) {
+  const int r = c.q->extents.rank;
+  const bool groups = r > 2 && !(c.q->extents[r - 3] == c.k->extents[r - 3]);
+  if (groups && r == max_rank) return {};
+  const bool lowered = c.q->type == dtype::f32 && product_dtype != dtype::f32;
+  const auto operand = [&](const handle& x) { return node_of(lowered ? push_cast(x, product_dtype, c.at) : x, c.at); };
+  dims to = c.q->extents;
+  if (groups) {
+    to = op_shapes::part(c.k->extents, 0, r - 2);
+    to.push(c.q->extents[r - 3] / c.k->extents[r - 3]);
+    to.push(c.q->extents[r - 2]);
+    to.push(c.q->extents[r - 1]);
+  }
+  ir::attention_site site;
+  site.q = operand(groups ? views::reshape(*c.q, to, c.at) : *c.q);
+  site.k = operand(*c.k);
+  site.v = operand(*c.v);
+  site.products = node_of(*c.products, c.at);
+  site.score = node_of(views::broadcast(*c.score, c.products->extents, c.at), c.at);
+  if (c.allowed) site.allowed = node_of(views::broadcast(*c.allowed, c.products->extents, c.at), c.at);
+  site.batch = static_cast<std::size_t>(r - 2);
+  site.groups = groups;
+  site.guarded = c.guarded;
+  const ir::value made = ir::push_attention(engine::current()->graph, site, c.at);
+  if (!made) return {};
+  handle out = of_node(made.id());
+  if (lowered) out = push_cast(out, dtype::f32, c.at);
+  to = c.q->extents;
+  to[r - 1] = c.v->extents[r - 1];
+  return groups ? views::reshape(out, to, c.at) : out;
 }
 
 /// The element of z at each label, along z's last axis. In kernels it is a sum over a mask: with its derivative, the sum fuses

@@ -87,29 +87,48 @@ struct source {
   }
 };
 
+/// f64 numbers as T.
+template <class T, class X>
+auto as_drawn(const X& x, location at) {
+  using work = compute_type<T>;
+  if constexpr (std::is_same_v<T, double>) return x;
+  else if constexpr (std::is_same_v<T, work>) return cast<T>(x, at);
+  else return cast<T>(cast<work>(x, at), at);
+}
+
+/// The numbers of a key's state at the counters `index`.
+template <class T, class Index>
+auto uniform_numbers(const tensor<std::uint64_t, 0>& state, const Index& index, location at) {
+  return unit<T>(philox(state, index, at), at);
+}
+/// Computed in f64 for every T (gauss, ir/vocabulary.hpp): the tails are long, and the bits are the same on all devices.
+template <class T, class Index>
+auto normal_numbers(const tensor<std::uint64_t, 0>& state, const Index& index, location at) {
+  const auto words = gauss(philox(state, index, at), philox(state, add(index, second_word, at), at), at);
+  return as_drawn<T>(mul(cast<double>(cast<std::int64_t>(words, at), at), formula_number{0x1p-56}, at), at);
+}
+template <class Index>
+auto bernoulli_numbers(const tensor<std::uint64_t, 0>& state, double p, const Index& index, location at) {
+  return lt(uniform_numbers<double>(state, index, at), p, at);
+}
+
 template <element T, dims Shape>
 tensor<T, Shape> draw_uniform(const key& k, const index_array<Shape.rank>& extents, const target& where, location at) {
   if constexpr (check_random_dtype<T>()) {
     const source s("uniform", k, where, at);
-    return evaluate_on(unit<T>(philox(s.state, counters<Shape>("uniform", extents, sizeof(T), at), at), at), s.on,
+    return evaluate_on(uniform_numbers<T>(s.state, counters<Shape>("uniform", extents, sizeof(T), at), at), s.on,
                        at.in("uniform"));
   } else {
     return tensor<T, Shape>();
   }
 }
 
-/// Computed in f64 for every T (gauss, ir/vocabulary.hpp): the tails are long, and the bits are the same on all devices.
 template <element T, dims Shape>
 tensor<T, Shape> draw_normal(const key& k, const index_array<Shape.rank>& extents, const target& where, location at) {
   if constexpr (check_random_dtype<T>()) {
     const source s("normal", k, where, at);
-    const auto index = counters<Shape>("normal", extents, sizeof(T), at);
-    const auto words = gauss(philox(s.state, index, at), philox(s.state, add(index, second_word, at), at), at);
-    const auto value = mul(cast<double>(cast<std::int64_t>(words, at), at), formula_number{0x1p-56}, at);
-    using work = compute_type<T>;
-    if constexpr (std::is_same_v<T, double>) return evaluate_on(value, s.on, at.in("normal"));
-    else if constexpr (std::is_same_v<T, work>) return evaluate_on(cast<T>(value, at), s.on, at.in("normal"));
-    else return evaluate_on(cast<T>(cast<work>(value, at), at), s.on, at.in("normal"));
+    return evaluate_on(normal_numbers<T>(s.state, counters<Shape>("normal", extents, sizeof(T), at), at), s.on,
+                       at.in("normal"));
   } else {
     return tensor<T, Shape>();
   }
@@ -120,15 +139,6 @@ template <class Words>
 auto minus_log(const Words& words, location at) {
   const auto unit = mul(cast<double>(add(shr(words, 11, at), 1, at), at), formula_number{0x1p-53}, at);
   return neg(log(unit, at), at);
-}
-
-/// f64 numbers as T.
-template <class T, class X>
-auto as_drawn(const X& x, location at) {
-  using work = compute_type<T>;
-  if constexpr (std::is_same_v<T, double>) return x;
-  else if constexpr (std::is_same_v<T, work>) return cast<T>(x, at);
-  else return cast<T>(cast<work>(x, at), at);
 }
 
 template <element T, dims Shape>
@@ -209,8 +219,8 @@ tensor<bool, Shape> draw_bernoulli(const key& k, double p, const index_array<Sha
                                    location at) {
   if (!(p >= 0 && p <= 1)) fail("bernoulli", "the probability must be in [0, 1]; it is " + text::number(p), at);
   const source s("bernoulli", k, where, at);
-  return evaluate_on(lt(unit<double>(philox(s.state, counters<Shape>("bernoulli", extents, 1, at), at), at), p, at),
-                     s.on, at.in("bernoulli"));
+  return evaluate_on(bernoulli_numbers(s.state, p, counters<Shape>("bernoulli", extents, 1, at), at), s.on,
+                     at.in("bernoulli"));
 }
 
 template <element T, dims Shape>

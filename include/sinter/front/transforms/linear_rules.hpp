@@ -13,9 +13,26 @@ SINTER_API std::shared_ptr<const linear_state> keep_linear(const std::shared_ptr
   return s;
 }
 
+SINTER_API std::size_t bytes_of_nodes(const ir::graph& g, const series<ir::node_id>& nodes) {
+  std::size_t all = 0;
+  for (const auto id : nodes) {
+    std::size_t bytes = size_of(g[id].type);
+    for (const ir::dim& d : g[id].extents) bytes *= static_cast<std::size_t>(d.number().value_or(1));
+    all += bytes;
+  }
+  return all;
+}
+
+SINTER_API std::size_t held_bytes(const linear_state& s) {
+  std::size_t all = 0;
+  for (const residual& r : s.residuals)
+    if (!r.traced) all += static_cast<std::size_t>(r.known.extents.numel()) * size_of(r.known.type);
+  return all;
+}
+
 SINTER_API std::shared_ptr<const linear_state> keep_linear(ir::graph part, std::span<const engine::captured> taken,
-                                                           const char* op, location where) {
-  auto s = std::make_shared<linear_state>(linear_state{op, where, std::move(part), {}});
+                                                           std::size_t all_bytes, const char* op, location where) {
+  auto s = std::make_shared<linear_state>(linear_state{op, where, std::move(part), {}, all_bytes});
   for (const auto& x : taken) {
     handle h;
     h.type = x.type;

@@ -16,10 +16,45 @@ inline constexpr has_aux_t has_aux{};
 
 namespace detail {
 
+/// A loss of another type, and its tensor. (mesh/placed.hpp)
+template <class V>
+struct loss_behind {
+  static constexpr bool is = false;
+};
+
 template <class V>
 constexpr bool is_loss() {
   if constexpr (tensor_like<V>) return V::rank == 0 && is_float(dtype_of<typename V::value_type>);
-  else return false;
+  else return loss_behind<V>::is;
+}
+
+template <class V>
+auto settled_loss(const V& loss, location where) {
+  if constexpr (tensor_like<V>) return evaluate(loss, where);
+  else return settle_tree(loss);
+}
+template <class V>
+ir::node_id push_loss(engine::tracer& t, const V& loss, location where) {
+  if constexpr (tensor_like<V>) {
+    const ir::node_id y = push(t, loss, where);
+    engine::check_loss(t, y, where);
+    return y;
+  } else {
+    return push(t, loss_behind<V>::tensor(loss), where);
+  }
+}
+
+template <class T>
+auto as_gradient(T&& tree) {
+  using from = std::remove_cvref_t<T>;
+  using to = typename gradient_type<from>::type;
+  constexpr bool typed = !std::is_same_v<from, to> || !has_other_gradients<from>();
+  static_assert(
+      typed,
+      "sinter: [grad] a replicated or partial field of a struct has a gradient of another placement: make the "
+      "field invariant<A> and write as<replicated<A>>(x), or pass it as an argument of its own");
+  if constexpr (std::is_same_v<from, to>) return from(std::forward<T>(tree));
+  else return tree_as<to>(tree, []<class X>(const X& x, auto) { return x; });
 }
 
 /// A pair, a tuple or an array of two.
@@ -70,7 +105,8 @@ class differentiated {
       const auto marks = call.marks();
       const auto nodes = engine::gradient(*call.tracer(), y, {marks.data(), marks.size()}, where_);
       const ir::node_id* next = nodes.begin();
-      return call.trees([&](const auto& x) { return derivative_tree("grad", where_, call.tracer(), x, next); });
+      return call.trees(
+          [&](const auto& x) { return as_gradient(derivative_tree("grad", where_, call.tracer(), x, next)); });
     };
     return results(call.run(f_), gradients, *call.tracer());
   }
@@ -79,14 +115,14 @@ class differentiated {
   template <class Result, class Gradients>
   auto results(const Result& result, const Gradients& gradients, engine::tracer& tracer) const {
     if constexpr (Aux) {
-      const auto value = evaluate(std::get<0>(result), where_);
+      const auto value = settled_loss(std::get<0>(result), where_);
       auto more = settle_tree(std::get<1>(result));
-      auto gradient = gradients(push(tracer, value, where_));
+      auto gradient = gradients(push_loss(tracer, value, where_));
       if constexpr (Value) return std::pair{std::pair{value, std::move(more)}, std::move(gradient)};
       else return std::pair{std::move(gradient), std::move(more)};
     } else {
-      const auto value = evaluate(result, where_);
-      auto gradient = gradients(push(tracer, value, where_));
+      const auto value = settled_loss(result, where_);
+      auto gradient = gradients(push_loss(tracer, value, where_));
       if constexpr (Value) return std::pair{value, std::move(gradient)};
       else return gradient;
     }

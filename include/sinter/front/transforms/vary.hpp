@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "../compile/integers.hpp"
+#include "../trees/stacked.hpp"
 #include "call_alone.hpp"
 
 namespace sinter::detail {
@@ -275,6 +276,40 @@ constexpr transform_fault fault_of_call() {
   operator()(Args&&...) const { return {}; }                                                                        \
   SINTER_WRONG_TRANSFORM(NAME, WHERE, pair, "with has_aux the function must return two results: (value, more)")     \
   operator()(Args&&...) const { return {}; }
+
+/// The type of a gradient by a T. (mesh/placed.hpp)
+template <class T>
+struct gradient_type {
+  using type = T;
+};
+template <class... T>
+struct gradient_type<std::tuple<T...>> {
+  using type = std::tuple<typename gradient_type<T>::type...>;
+};
+template <class A, class B>
+struct gradient_type<std::pair<A, B>> {
+  using type = std::pair<typename gradient_type<A>::type, typename gradient_type<B>::type>;
+};
+template <class T, class Allocator>
+struct gradient_type<std::vector<T, Allocator>> {
+  using type = std::vector<typename gradient_type<T>::type>;
+};
+
+/// Whether a tree has a part whose gradient has another type.
+template <class T>
+constexpr bool has_other_gradients();
+struct other_gradients {
+  template <class T>
+  static constexpr bool of() {
+    if constexpr (!std::is_same_v<typename gradient_type<T>::type, T>) return true;
+    else if constexpr (branch_of<T>() == branch::structure) return any_part<other_gradients>(children_of<T>{});
+    else return false;
+  }
+};
+template <class T>
+constexpr bool has_other_gradients() {
+  return any_part<other_gradients, T>();
+}
 
 /// Calls under a trace. Marks make the leaves of varying arguments distinct from all other nodes of the graph. So captures of
 /// the function are constant to this derivative, even if they are the same tensors.

@@ -25,14 +25,20 @@ struct linear_state {
   location where;
   ir::graph graph;
   series<residual> residuals;
+  std::size_t all_bytes = 0;  ///< that the residuals would have without recomputation; 0 in a trace
 };
+
+/// The bytes of elements of some nodes; an open size counts as one.
+SINTER_API std::size_t bytes_of_nodes(const ir::graph& g, const series<ir::node_id>& nodes);
 
 /// Keeps the derivative that is cut out of a trace.
 SINTER_API std::shared_ptr<const linear_state> keep_linear(const std::shared_ptr<engine::tracer>& t,
                                                            engine::linear_part part, const char* op, location where);
 /// Keeps the derivative of a finished call. The last results are the residuals of the graph.
 SINTER_API std::shared_ptr<const linear_state> keep_linear(ir::graph part, std::span<const engine::captured> taken,
-                                                           const char* op, location where);
+                                                           std::size_t all_bytes, const char* op, location where);
+/// The bytes that the residuals hold; 0 in a trace.
+SINTER_API std::size_t held_bytes(const linear_state& s);
 /// Pushes the graph on the current trace, with `given` as its last inputs, and returns its results.
 SINTER_API series<ir::node_id> push_linear(const linear_state& s, const series<ir::node_id>& given);
 
@@ -71,6 +77,11 @@ class linear_function<Transposed, std::tuple<From...>, std::tuple<To...>> {
     }
   }
 
+  /// The bytes of the function's values that the derivative holds; 0 in a trace, whose compilation decides.
+  std::size_t held_bytes() const { return detail::held_bytes(*state_); }
+  /// The bytes that it would hold if it computed no value again.
+  std::size_t all_bytes() const { return state_->all_bytes; }
+
  private:
   struct likes {
     std::tuple<From...> from;
@@ -79,6 +90,11 @@ class linear_function<Transposed, std::tuple<From...>, std::tuple<To...>> {
 
   template <class... V>
   auto apply(const V&... v) const {
+    constexpr bool typed =
+        !Transposed || (!(... || has_other_gradients<From>()) && !(... || has_other_gradients<To>()));
+    static_assert(typed,
+                  "sinter: [vjp] a replicated or partial tensor has a cotangent of another placement; write "
+                  "value_and_grad of a loss, whose gradients have their placements");
     const auto& t = engine::current();
     series<ir::node_id> given;
     std::apply(
@@ -160,11 +176,13 @@ class linearized {
     to.whole = true;
     engine::traced did;
     did.graph = engine::make_tracer(to);
-    const auto [skeleton, part, count] = [&] {
+    const auto [skeleton, part, count, all_bytes] = [&] {
       const engine::tracing_scope scope(did.graph);
       const engine::live_scope until_here(*did.graph);
       std::tuple<Args...> inputs{input_tree(did.graph, args, where_)...};
       auto [value, cut] = std::apply([&](const Args&... input) { return this->traced(input...); }, inputs);
+      const std::size_t whole = bytes_of_nodes(did.graph->graph, cut.from);
+      if (!engine::keeps_all_values) cut = engine::partitioned(did.graph->graph, std::move(cut));
       series<ir::node_id> nodes;
       push_leaves_of(*did.graph, value, nodes);
       const std::size_t own = nodes.size();
@@ -172,14 +190,14 @@ class linearized {
       did.graph->graph.outputs = std::move(nodes);
       auto like = shaped(value);
       engine::finish(did);
-      return std::tuple{std::move(like), std::move(cut), own};
+      return std::tuple{std::move(like), std::move(cut), own, whole};
     }();
     engine::answer(did, flat.tensors(), how, on);
     check_indices(did);
     using result = std::remove_const_t<decltype(skeleton)>;
     auto value = assemble<result>(
         &skeleton, [] {}, did.answer->data());
-    return with_map(keep_linear(part.graph, {did.answer->data() + count, part.from.size()}, op, where_),
+    return with_map(keep_linear(part.graph, {did.answer->data() + count, part.from.size()}, all_bytes, op, where_),
                     std::move(value), args...);
   }
 
@@ -215,6 +233,19 @@ class linearized {
 };
 
 }  // namespace detail
+
+/// While it lives, vjp() and linearize() on this thread keep all values that derivatives need. Otherwise those outside of
+/// compile() keep the fewest bytes, and the derivative computes cheap values again.
+class keep_all_scope {
+ public:
+  keep_all_scope() : before_(std::exchange(engine::keeps_all_values, true)) {}
+  ~keep_all_scope() { engine::keeps_all_values = before_; }
+  keep_all_scope(const keep_all_scope&) = delete;
+  keep_all_scope& operator=(const keep_all_scope&) = delete;
+
+ private:
+  bool before_;
+};
 
 /// The function that returns f's value and its pullback: `auto [y, back] = vjp(f)(x)`. For a cotangent ct, a tree like y,
 /// back(ct) is the cotangent of x, a tree like x. `Index` names the arguments that vary, the first by default; for several,

@@ -166,18 +166,68 @@ tensor<W, 0> leaf_dot(const X& x, const Y& y, location at) {
   return settle(sum_over<op_shapes::all_axes(X::rank), false>(mul(as_type<W>(x, at), as_type<W>(y, at), at), at), at);
 }
 
-/// The 2-norm of all floating elements together.
+/// A tree that ranks of a mesh divide among them, for <sinter/mesh.hpp>. Where `is`, split(tree, divided, whole) calls one of two
+/// functions with each tensor. over_ranks(x, combiner, at) combines a rank-0 tensor of all ranks.
 template <class X>
-tensor<double, 0> norm_of_all(const char* op, const X& x, location at) {
+struct divided_tree {
+  static constexpr bool is = false;
+};
+
+/// Calls whole(x) with each leaf of a tree, and divided(tree) with each outermost tree that ranks divide.
+template <class T, class Divided, class Whole>
+void each_part(const T& t, const Divided& divided, const Whole& whole) {
+  constexpr branch b = branch_of<T>();
+  const auto deeper = [&](const auto& child) { each_part(child, divided, whole); };
+  if constexpr (divided_tree<T>::is) divided(t);
+  else if constexpr (b == branch::array || b == branch::vector) {
+    if constexpr (facts_of<T>.tensors != 0)
+      for (const auto& x : t) deeper(x);
+  } else if constexpr (b == branch::map) {
+    for (const auto& entry : t) deeper(entry.second);
+  } else if constexpr (b == branch::optional) {
+    if (t) deeper(*t);
+  } else if constexpr (b == branch::variant) {
+    with_alternative(
+        t, [&](auto i) { deeper(*get_if<i>(&t)); }, places_of(children_of<T>{}));
+  } else if constexpr (b == branch::tuple || b == branch::structure) {
+    with_children(t, [&](const auto&... child) { (deeper(child), ...); });
+  } else if constexpr (b != branch::refused) {
+    whole(t);
+  }
+}
+
+/// The 2-norm of all floating elements together, of all ranks where ranks divide the tree.
+template <class X>
+tensor<double, 0> norm_of_all(location at, const X& x) {
   running_total<double> total;
-  each_together(
-      op, at,
-      [&]<class A>(const A& a) {
-        if constexpr (is_float_leaf<A>)
-          total.add(settle(squares_over<op_shapes::all_axes(A::rank), false>(wide(a, at), at), at), at);
+  const auto add_to = [&](running_total<double>& sum) {
+    return [&sum, at]<class A>(const A& a) {
+      if constexpr (is_float_leaf<A>)
+        sum.add(settle(squares_over<op_shapes::all_axes(A::rank), false>(wide(a, at), at), at), at);
+    };
+  };
+  each_part(
+      x,
+      [&]<class T>(const T& part) {
+        running_total<double> own;
+        divided_tree<T>::split(part, add_to(own), add_to(total));
+        total.add(divided_tree<T>::over_ranks(own.value(at), ir::op::add, at), at);
       },
-      x);
+      add_to(total));
   return settle(root_of_squares(total.value(at), at), at);
+}
+/// Whether a condition that concerns a whole tree holds on all ranks that divide it.
+template <class X>
+tensor<bool, 0> on_all_ranks(const X& x, tensor<bool, 0> holds, location at) {
+  each_part(
+      x,
+      [&]<class T>(const T&) {
+        const auto all = divided_tree<T>::over_ranks(tensor<std::int32_t, 0>(settle(cast<std::int32_t>(holds, at), at)),
+                                                     ir::op::minimum, at);
+        holds = settle(ne(all, 0, at), at);
+      },
+      [](const auto&) {});
+  return holds;
 }
 
 template <class X>
@@ -334,13 +384,13 @@ auto tree_dot(const X& x, const Y& y, location at = location::current()) {
 }
 
 /// The 2-norm of all floating elements together, of rank 0: in f64 if a leaf is f64, else in f32. Its squares are summed in
-/// f64; its derivative is norm's. Integers and bools do not count. Inside compile() all leaves are one graph.
+/// f64; its derivative is norm's. Integers and bools do not count. Of a tree that ranks of a mesh divide it is the norm over all ranks. Inside compile() all leaves are one graph.
 template <class X>
 auto tree_norm(const X& x, location at = location::current()) {
   using W = detail::tree_total<X>;
   constexpr bool floats = detail::any_float(detail::leaves_in<X>{});
   static_assert(floats, "sinter: [tree_norm] the tree holds no floating tensor");
-  return detail::settle(detail::as_type<W>(detail::norm_of_all("tree_norm", x, at), at), at);
+  return detail::settle(detail::as_type<W>(detail::norm_of_all(at, x), at), at);
 }
 
 /// Whether f(leaf, leaf of each other tree) is true everywhere, as a tensor<bool, 0>. f returns a bool, or a tensor whose

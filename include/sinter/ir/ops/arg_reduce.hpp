@@ -21,6 +21,10 @@ struct arg_reduce_op : without_derivative, along_axis, without_rounding {
   static std::string text(const node& n) {
     return std::string(" ") + name(n.attr.combiner) + " axis=" + std::to_string(n.attr.ints.at(0));
   }
+  static void read(words& w, node& n) {
+    n.attr.combiner = w.combiner();
+    n.attr.ints = {w.integer("axis")};
+  }
   static void reference(const evaluation& e, literal_array& out) {
     const literal_array& x = *e.in[0];
     const split s(x.extents, e.axis());

@@ -31,6 +31,12 @@ struct argsort_op : without_derivative, along_axis, without_rounding {
   static std::string text(const node& n) {
     return " axis=" + std::to_string(n.attr.ints.at(0)) + (n.attr.ints.at(1) ? " descending" : "");
   }
+  static void read(words& w, node& n) {
+    const std::int64_t axis = w.integer("axis");
+    if (axis < 0 || axis >= static_cast<std::int64_t>(n.extents.size())) w.refuse("argsort has no such axis");
+    n.attr.ints = {axis, w.takes_word("descending")};
+    n.attr.dims = {n.extents[static_cast<std::size_t>(axis)]};
+  }
   static void reference(const evaluation& e, literal_array& out) {
     const literal_array& x = *e.in[0];
     const split s(x.extents, e.axis()), to(out.extents, e.axis());

@@ -27,6 +27,12 @@ struct constant_op : without_derivative, without_lanes, without_rounding {
     f.n.extents = f.n.attr.dims;
   }
   static std::string text(const node& n) { return " " + literal_text(n.type, n.attr.literal); }
+  static void read(words& w, node& n) {
+    n.attr.type = n.type;
+    n.attr.dims = n.extents;
+    n.attr.literal = w.literal(n.type);
+    if (w.takes(" source=")) n.attr.ints = {w.integer()};
+  }
   static void reference(const evaluation& e, literal_array& out) { fill(out, e.n.attr.literal); }
 };
 

@@ -15,7 +15,7 @@ struct dot_op {
       f.refuse({"a is ", f.n.type, ", b is ", f.operand(1).type, "; cast one with cast<T>(x)"});
     const auto nb = f.n.attr.ints[0], nk = f.n.attr.ints[1];
     const auto ra = static_cast<std::int64_t>(f.rank(0)), rb = static_cast<std::int64_t>(f.rank(1));
-    if (nb < 0 || nk < 0 || nb + nk > ra || nb + nk > rb) f.malformed();
+    if (nb < 0 || nk < 0 || nb > ra || nk > ra || nb + nk > ra || nb + nk > rb) f.malformed();
     const auto &a = f.extents(0), &b = f.extents(1);
     const auto inner = a.end() - nk;
     if (!std::equal(a.begin(), a.begin() + nb, b.begin()))
@@ -27,6 +27,10 @@ struct dot_op {
   }
   static std::string text(const node& n) {
     return " batch=" + std::to_string(n.attr.ints.at(0)) + " inner=" + std::to_string(n.attr.ints.at(1));
+  }
+  static void read(words& w, node& n) {
+    const std::int64_t batch = w.integer("batch"), inner = w.integer("inner");
+    n.attr.ints = {batch, inner};
   }
   static void reference(const evaluation& e, literal_array& out) {
     const literal_array &a = *e.in[0], &b = *e.in[1];

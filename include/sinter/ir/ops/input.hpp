@@ -12,6 +12,12 @@ struct input_op : handled_by_walks {
     f.n.extents = f.n.attr.dims;
   }
   static std::string text(const node& n) { return " " + std::to_string(n.attr.ints.at(0)); }
+  static void read(words& w, node& n) {
+    w.expect(" ");
+    n.attr.type = n.type;
+    n.attr.dims = n.extents;
+    n.attr.ints = {w.integer()};
+  }
 };
 
 }  // namespace sinter::ir::ops

@@ -6,6 +6,11 @@
 namespace sinter::ir::ops {
 
 struct iota_op : with_axis, without_derivative, without_lanes, without_rounding {
+  static void read(words& w, node& n) {
+    with_axis::read(w, n);
+    n.attr.type = n.type;
+    n.attr.dims = n.extents;
+  }
   static void infer(inference& f) {
     f.expect(0, 1, f.n.attr.dims.size());
     f.n.type = f.n.attr.type;

@@ -39,6 +39,7 @@ struct lane_site {
   dim lanes;
   series<value>& wide;  ///< nodes of `lane` that all lanes share, repeated for each lane on first use
   series<lane_value> operands;
+  std::int64_t mesh_axis = -1;  ///< the axis of a mesh whose ranks are the lanes
 
   const value& in(std::size_t k) const { return operands[k].x; }
   bool varies(std::size_t k) const { return operands[k].varies; }

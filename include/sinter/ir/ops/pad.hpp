@@ -24,6 +24,12 @@ struct pad_op : linear, without_rounding {
            " high=" + text_of(std::span(n.attr.dims).subspan(rank, rank)) +
            " value=" + literal_text(n.type, n.attr.literal);
   }
+  static void read(words& w, node& n) {
+    n.attr.dims = w.sizes("low");
+    const shape high = w.sizes("high");
+    n.attr.dims.insert(n.attr.dims.end(), high.begin(), high.end());
+    n.attr.literal = w.literal(n.type, "value");
+  }
   static void reference(const evaluation& e, literal_array& out) {
     fill(out, e.n.attr.literal);
     const extents_t to = detail::row_major_strides(out.extents);

@@ -20,6 +20,10 @@ struct permute_op : linear, without_rounding {
     for (auto p : perm) f.n.extents.push_back(f.extents()[static_cast<std::size_t>(p)]);
   }
   static std::string text(const node& n) { return " " + piece(n.attr.ints).text(); }
+  static void read(words& w, node& n) {
+    w.expect(" ");
+    n.attr.ints = w.integers();
+  }
   static void reference(const evaluation& e, literal_array& out) {
     const extents_t from = detail::row_major_strides(e.in[0]->extents);
     extents_t strides;

@@ -13,6 +13,7 @@
 #include "../graph.hpp"
 #include "../value.hpp"
 #include "lanes.hpp"
+#include "words.hpp"
 
 namespace sinter::ir::ops {
 
@@ -51,7 +52,10 @@ struct inference {
   const graph& g;
   node& n;
 
-  const node& operand(std::size_t k) const { return g[n.in[k]]; }
+  const node& operand(std::size_t k) const {
+    if (k >= n.in.size()) malformed();
+    return g[n.in[k]];
+  }
   const shape& extents(std::size_t k = 0) const { return operand(k).extents; }
   std::size_t rank(std::size_t k = 0) const { return extents(k).size(); }
 
@@ -169,9 +173,11 @@ struct roundings {
 /// plan/lowering/ops.
 template <class Op>
 concept record_of_op = requires(inference& f, const node& n, const evaluation& e, literal_array& out, const site& s,
-                                std::size_t k, const value& ct, const tangents& t, const lane_site& l) {
-  { Op::infer(f) } -> std::same_as<void>;           // infers dtype and extents of f.n, or throws user_error
-  { Op::text(n) } -> std::same_as<std::string>;     // " axis=1": all attributes that the result's type does not show
+                                std::size_t k, const value& ct, const tangents& t, const lane_site& l, words& w,
+                                node& m) {
+  { Op::infer(f) } -> std::same_as<void>;        // infers dtype and extents of f.n, or throws user_error
+  { Op::text(n) } -> std::same_as<std::string>;  // " axis=1": all attributes that the result's type does not show
+  { Op::read(w, m) } -> std::same_as<void>;  // the attributes of m from what `text` printed, and m's type and extents
   { Op::reference(e, out) } -> std::same_as<void>;  // the elements of `out`, in f64 or 64-bit integers
   { Op::jvp(s, t) } -> std::same_as<value>;         // the tangent of the result; empty for zero
   { Op::vjp(s, k, ct) } -> std::same_as<value>;     // the cotangent of operand k; empty for none
@@ -213,12 +219,15 @@ struct without_rounding {
   static roundings rounding(const evaluation&, const literal_array&) { return {}; }
 };
 
+/// Ops whose only attributes are the result's extents.
 struct without_attributes {
   static std::string text(const node&) { return ""; }
+  static void read(words&, node& n) { n.attr.dims = n.extents; }
 };
 
 struct with_axis {
   static std::string text(const node& n) { return " axis=" + std::to_string(n.attr.ints.at(0)); }
+  static void read(words& w, node& n) { n.attr.ints = {w.integer("axis")}; }
 };
 
 /// Ops that walks over a graph handle themselves, because they have several results, or no value.

@@ -34,6 +34,10 @@ struct reduce_op {
   static std::string text(const node& n) {
     return std::string(" ") + name(n.attr.combiner) + " axes=" + piece(n.attr.ints).text();
   }
+  static void read(words& w, node& n) {
+    n.attr.combiner = w.combiner();
+    n.attr.ints = w.integers("axes");
+  }
   /// The strides in the result of each axis of x; 0 for reduced axes.
   static extents_t strides_of(const node& n, const literal_array& x, const literal_array& out) {
     extents_t strides(x.extents.size(), 0);

@@ -41,6 +41,11 @@ struct scan_op : along_axis {
     return std::string(" ") + name(n.attr.combiner) + " axis=" + std::to_string(n.attr.ints.at(0)) +
            (n.attr.ints.at(1) ? " reverse" : "");
   }
+  static void read(words& w, node& n) {
+    n.attr.combiner = w.combiner();
+    const std::int64_t axis = w.integer("axis");
+    n.attr.ints = {axis, w.takes_word("reverse")};
+  }
   static void reference(const evaluation& e, literal_array& out) {
     const literal_array& x = *e.in[0];
     const op combiner = e.n.attr.combiner;

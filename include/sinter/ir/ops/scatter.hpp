@@ -23,6 +23,11 @@ struct scatter_op : along_axis {
     return std::string(" ") + (combiner == op::identity ? "set" : name(combiner)) +
            " axis=" + std::to_string(n.attr.ints.at(0)) + (n.attr.ints.at(1) ? " apart" : "");
   }
+  static void read(words& w, node& n) {
+    n.attr.combiner = w.takes_word("set") ? op::identity : w.combiner();
+    const std::int64_t axis = w.integer("axis");
+    n.attr.ints = {axis, w.takes_word("apart")};
+  }
   static void reference(const evaluation& e, literal_array& out) {
     out.f = e.in[0]->f;
     out.i = e.in[0]->i;

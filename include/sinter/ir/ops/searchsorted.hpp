@@ -21,6 +21,10 @@ struct searchsorted_op : without_derivative, along_axis, without_rounding {
   static std::string text(const node& n) {
     return " axis=" + std::to_string(n.attr.ints.at(0)) + (n.attr.ints.at(1) ? " right" : "");
   }
+  static void read(words& w, node& n) {
+    const std::int64_t axis = w.integer("axis");
+    n.attr.ints = {axis, w.takes_word("right")};
+  }
   static void reference(const evaluation& e, literal_array& out) {
     const literal_array &sorted = *e.in[0], &x = *e.in[1];
     const split s(sorted.extents, e.axis()), to(x.extents, e.axis());

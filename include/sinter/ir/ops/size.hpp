@@ -11,6 +11,10 @@ struct size_op : without_derivative, without_lanes, without_rounding {
     f.n.type = dtype::i64;
   }
   static std::string text(const node& n) { return " " + n.attr.dims.at(0).text(); }
+  static void read(words& w, node& n) {
+    w.expect(" ");
+    n.attr.dims = {w.size()};
+  }
   static void reference(const evaluation& e, literal_array& out) { fill(out, {0, e.bound(0)}); }
 };
 

@@ -38,6 +38,12 @@ struct slice_op : linear, without_rounding {
     const auto rank = n.attr.ints.size();
     return " start=" + text_of(std::span(n.attr.dims).subspan(rank, rank)) + " step=" + piece(n.attr.ints).text();
   }
+  static void read(words& w, node& n) {
+    n.attr.dims = n.extents;
+    const shape start = w.sizes("start");
+    n.attr.dims.insert(n.attr.dims.end(), start.begin(), start.end());
+    n.attr.ints = w.integers("step");
+  }
   static void reference(const evaluation& e, literal_array& out) {
     extents_t strides = detail::row_major_strides(e.in[0]->extents);
     std::int64_t offset = 0;

@@ -46,6 +46,7 @@ struct sum_squares_op {
       if (!reduce_op::is_reduced(f.n, i)) f.n.extents.push_back(f.extents()[i]);
   }
   static std::string text(const node& n) { return " axes=" + piece(n.attr.ints).text(); }
+  static void read(words& w, node& n) { n.attr.ints = w.integers("axes"); }
   static void reference(const evaluation& e, literal_array& out) {
     const literal_array& x = *e.in[0];
     const extents_t strides = reduce_op::strides_of(e.n, x, out);

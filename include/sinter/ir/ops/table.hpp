@@ -3,7 +3,10 @@
 
 #include "arg_reduce.hpp"
 #include "argsort.hpp"
+#include "attention.hpp"
+#include "attention_back.hpp"
 #include "broadcast.hpp"
+#include "collectives.hpp"
 #include "concat.hpp"
 #include "constant.hpp"
 #include "dot.hpp"
@@ -30,6 +33,7 @@ namespace sinter::ir::ops {
 struct record {
   void (*infer)(inference&);
   std::string (*text)(const node&);
+  void (*read)(words&, node&);
   void (*reference)(const evaluation&, literal_array&);
   value (*jvp)(const site&, const tangents&);
   value (*vjp)(const site&, std::size_t, const value&);
@@ -41,7 +45,7 @@ struct record {
 template <class Op>
 constexpr record make_record() {
   static_assert(record_of_op<Op>, "the record of a structural op lacks a member; see record_of_op");
-  record row{Op::infer, Op::text, Op::reference, Op::jvp, Op::vjp, Op::batch, Op::rounding, nullptr};
+  record row{Op::infer, Op::text, Op::read, Op::reference, Op::jvp, Op::vjp, Op::batch, Op::rounding, nullptr};
   if constexpr (pulls_at_once<Op>) row.vjps = Op::vjps;
   return row;
 }

@@ -49,6 +49,12 @@ struct window_op : linear, without_rounding {
     const std::size_t rank = n.extents.size();
     return " start=" + text_of(std::span(n.attr.dims).subspan(rank)) + " factors=" + piece(n.attr.ints).text();
   }
+  static void read(words& w, node& n) {
+    n.attr.dims = n.extents;
+    const shape start = w.sizes("start");
+    n.attr.dims.insert(n.attr.dims.end(), start.begin(), start.end());
+    n.attr.ints = w.integers("factors");
+  }
   static void reference(const evaluation& e, literal_array& out) {
     const extents_t from = detail::row_major_strides(e.in[0]->extents);
     const std::size_t rank = out.extents.size();

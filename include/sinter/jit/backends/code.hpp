@@ -17,6 +17,7 @@
 #include "../../run/build/shared_text.hpp"
 #include "../../run/cuda/program/graph.hpp"
 #include "../../run/host/program.hpp"
+#include "../../run/ranks.hpp"
 #include "../../trace/size_space.hpp"
 
 namespace sinter::engine::detail {
@@ -124,18 +125,22 @@ struct sized {
 struct code {
   ir::graph graph;  ///< the graph for the reference backend
   device where;
-  bool interpreted = false;
+  bool interpreted = false;  ///< has no kernels
+  /// A registered backend's call: arguments, sizes, results with memory; empty for the engine's own.
+  sinter::detail::callback<void(const code&, std::span<const argument>, std::span<const std::int64_t>, output*)>
+      foreign;
   size_layout layout;  ///< the source of symbols; without open sizes all are numbers
   series<result_spec> results;
-  series<donor> donors;                        ///< per argument
-  series<series<std::size_t>> donors_of;       ///< donors_by_kind()
-  void (*fill)(void* plan, sized&) = nullptr;  ///< adds the steps, with the numbers for some sizes
-  std::shared_ptr<void> plan;                  ///< the data that `fill` needs
-  std::shared_ptr<const sized> fixed;          ///< for a layout without open sizes
-  report about;                                ///< without report::sources
-  series<run::shared_text> sources;            ///< the sources
-  sinter::detail::callback<series<apart_report>(const code&)>
-      reasons;                      ///< plans again, and gives the reasons why kernels are separate
+  series<donor> donors;                               ///< per argument
+  series<series<std::size_t>> donors_of;              ///< donors_by_kind()
+  void (*fill)(void* plan, sized&) = nullptr;         ///< adds the steps, with the numbers for some sizes
+  std::shared_ptr<void> plan;                         ///< the data that `fill` needs
+  std::shared_ptr<const sized> fixed;                 ///< for a layout without open sizes
+  std::shared_ptr<const run::program_guards> guards;  ///< of collectives, if ranks compare programs
+  report about;                                       ///< without report::sources
+  series<run::shared_text> sources;                   ///< the sources
+  sinter::detail::callback<report(const code&)>
+      reasons;  ///< plans again: a report with the reasons why kernels are separate, and their loops
   reporting::page* page = nullptr;  ///< during compilation, if SINTER_TRACE requests a page
   build_capture* inside = nullptr;  ///< during compilation, if a caller examines the program
   kernel_texts texts;               ///< during compilation
@@ -158,6 +163,14 @@ struct code {
     about.stages.push_back({name, done, milliseconds(run::clock::now()) - done});
   }
 };
+
+/// The plans of all parts, one after another, each after its parent's plan.
+template <class Plan, class F>
+void for_each_plan(Plan& p, F&& f) {
+  f(p);
+  for (auto& parts : p.parts)
+    for (auto& part : parts) for_each_plan(part, f);
+}
 
 /// The report of a program.
 inline report told(const code& c) {

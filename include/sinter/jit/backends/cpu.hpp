@@ -4,11 +4,13 @@
 #include "../../base/callback.hpp"
 #include "../../base/series.hpp"
 #include "../../emit/cpu/kernel.hpp"
+#include "../../plan/attention.hpp"
 #include "../../plan/fusion/parts.hpp"
 #include "../../plan/schedule/print.hpp"
 #include "../../run/build/build.hpp"
 #include "code.hpp"
 #include "cpu_parts.hpp"
+#include "loops.hpp"
 
 namespace sinter::engine::detail {
 
@@ -23,14 +25,6 @@ struct cpu_plan {
   std::size_t first_text = 0;      ///< among all compiled texts
   series<series<cpu_plan>> parts;  ///< for each kernel; only for an opaque step
 };
-
-/// The plans of all parts, one after another, each after its parent's plan.
-template <class Plan, class F>
-void for_each_plan(Plan& p, F&& f) {
-  f(p);
-  for (auto& parts : p.parts)
-    for (auto& part : parts) for_each_plan(part, f);
-}
 
 inline cpu_plan plan_cpu(code& c, const ir::graph& g, const series<char>& copied, const memory_rule& memory,
                          const std::string& within, bool reasons) {
@@ -147,12 +141,22 @@ inline void print_cpu(code& c, cpu_plan& one) {
       continue;
     }
     const plan::kernel& printed = one.shared.printed(one.fused.kernels, k);
-    logs::to("schedule", [&] { return plan::text_of(printed); });
-    one.sources.back() = emit::cpu(printed);
+    if (logs::enabled("schedule") || logs::enabled("loops")) log_loops(printed, host_facts(), plan::text_of(printed));
+    one.sources.back() = printed.by_recipe ? emit::cpu(printed, host_recipe_facts()) : emit::cpu(printed);
     logs::to("output_code", [&] { return one.sources.back().text; });
     c.texts.add(one.sources.back().text, step);
     one.sources.back().text = {};
   }
+}
+
+/// Whether attention has kernels on the host, or its gradient has; equal nodes are decided once.
+inline ir::kept_attention keeps_attention_on_host(bool gradients) {
+  const std::string_view how = attention_setting();
+  if (how == "composed") return {};
+  const auto choice = make_on_heap<plan::attention_choice>(
+      host_recipe_facts(), how == "kernels" ? plan::no_limits : plan::attention_limits{});
+  if (gradients) return [choice](const ir::graph& g, ir::node_id id) { return choice->gradient_pays(g, id); };
+  return [choice](const ir::graph& g, ir::node_id id) { return choice->why_not(g, id).empty(); };
 }
 
 inline void generate_cpu(code& c, const ir::graph& g, std::span<const argument> arguments, const options&) {
@@ -168,9 +172,14 @@ inline void generate_cpu(code& c, const ir::graph& g, std::span<const argument> 
   c.reasons = [copied, layout](const code& made) {
     code again;
     again.layout = made.layout;
-    plan_cpu(
+    cpu_plan planned = plan_cpu(
         again, made.graph, copied, [&](const ir::graph&, const series<result_spec>&) { return *layout; }, "", true);
-    return again.about.apart;
+    for_each_plan(planned, [&](const cpu_plan& one) {
+      for (std::size_t k = 0; k < one.fused.kernels.size(); ++k)
+        again.about.steps[one.first_step + one.shared.step[k]].loops +=
+            text_of_loops(one.fused.kernels[k], host_facts());
+    });
+    return again.about;
   };
   c.results = p.results;
   c.stage("plan");

@@ -6,10 +6,10 @@
 #include "../../base/series.hpp"
 #include "../../emit/cuda/choose.hpp"
 #include "../../emit/cuda/kernel.hpp"
+#include "../../engine/backends.hpp"
+#include "../../plan/fusion/for_libraries.hpp"
 #include "../../plan/fusion/gaps.hpp"
 #include "../../plan/fusion/parts.hpp"
-#include "../../plan/fusion/split.hpp"
-#include "../../plan/fusion/weights_order.hpp"
 #include "../../plan/kernel/sized.hpp"
 #include "../../plan/lowering/library_call.hpp"
 #include "../../plan/schedule/print.hpp"
@@ -19,6 +19,7 @@
 #include "code.hpp"
 #include "cuda_assembly.hpp"
 #include "cuda_parts.hpp"
+#include "loops.hpp"
 
 namespace sinter::engine::detail {
 
@@ -103,31 +104,21 @@ inline void report_in_place(code& c, const ir::opaque& step, const series<cuda_p
   report_in_place(c, step, b.graph, b.results, b.kernels, b.when, b.first_step);
 }
 
-/// Fuses a graph; again with weights in a library's order, and again if products of many terms are summed in slices.
+/// Fuses a graph as libraries want it.
 inline plan::fused fuse_in_slices(cuda_plan& p, ir::graph g, const memory_rule& memory,
                                   std::span<const std::int64_t> hints, bool reasons) {
   p.graph = std::move(g);
-  p.results = separate_results(p.graph);
-  plan::own_strides own;
-  const auto fuse = [&] {
+  bool again = false;
+  return plan::fuse_for_libraries(p.graph, hints, p.target, [&](const plan::own_strides& own) {
+    auto results = separate_results(p.graph);
+    // After the first time outputs are already the nodes behind reshapes; the results keep their first extents.
+    if (std::exchange(again, true))
+      for (std::size_t k = 0; k < results.size(); ++k) results[k].extents = std::move(p.results[k].extents);
+    p.results = std::move(results);
     plan::memory_map m = memory(p.graph, p.results);
     for (const auto& [id, strides] : own) m.strides[id] = strides;
     return plan::fuse_with_libraries(p.graph, std::move(m), p.target, reasons);
-  };
-  const auto fuse_again = [&](ir::graph with) {
-    p.graph = std::move(with);
-    // Its outputs are already the nodes behind reshapes; the results keep their first extents.
-    auto again = separate_results(p.graph);
-    for (std::size_t k = 0; k < again.size(); ++k) again[k].extents = std::move(p.results[k].extents);
-    p.results = std::move(again);
-    return fuse();
-  };
-  plan::fused fused = fuse();
-  if (const auto weights = plan::weights_to_order(p.graph, fused.kernels, hints, p.target); !weights.empty())
-    return fuse_again(plan::with_ordered_weights(p.graph, weights, own));
-  if (const auto split = plan::products_to_split(p.graph, fused.kernels, hints, p.target); !split.empty())
-    return fuse_again(plan::with_slices(p.graph, split));
-  return fused;
+  });
 }
 
 inline cuda_plan plan_cuda(code& c, const ir::graph& g, const series<char>& copied, const memory_rule& memory,
@@ -247,13 +238,11 @@ inline void choose_code(code& c, cuda_plan& p, const options& how) {
 }
 
 /// Reports the schedule of a launch's kernels, which is printed, at step `step`.
-inline void report_schedule(code& c, std::span<const plan::kernel* const> kernels, const std::string& blocks,
-                            std::size_t step) {
-  logs::to("schedule", [&] {
-    std::string all;
-    for (const auto* k : kernels) all += plan::text_of(*k);
-    return all + blocks;
-  });
+inline void report_schedule(code& c, std::span<const plan::kernel* const> kernels, const plan::target& target,
+                            const std::string& blocks, std::size_t step) {
+  for (const auto* k : kernels)
+    if (logs::enabled("schedule") || logs::enabled("loops"))
+      log_loops(*k, device_facts(target), plan::text_of(*k) + (k == kernels.back() ? blocks : ""));
   std::string& line = c.about.steps[step].schedule;
   for (std::size_t at = 0, end; at < blocks.size(); at = end + 1) {
     end = blocks.find('\n', at);
@@ -311,7 +300,7 @@ inline void print_cuda(code& c, cuda_plan& p, const options& how, kernel_texts& 
       } else {
         group.source = emit::cuda(parts, p.target);
       }
-      report_schedule(c, {parts.data(), parts.size()}, group.source.schedule, p.first_step + n);
+      report_schedule(c, {parts.data(), parts.size()}, p.target, group.source.schedule, p.first_step + n);
       own = std::move(group.source.texts);
     }
     if (!own.empty()) {
@@ -385,6 +374,7 @@ inline run::cuda::sequence assemble_cuda(const cuda_plan& p, const binding& wher
       out.steps[s].number = static_cast<int>(p.first_step + n);
   }
   assembly.finish(device);
+  out.apart = run::cuda::steps_apart(out);
   return out;
 }
 
@@ -429,15 +419,18 @@ inline bool convolves(const convolution& what, int device) {
 /// The facts of a GPU, and of the options for it.
 inline plan::target target_of(int device, const ir::graph& g, const options& how) {
   const run::cuda::gpu& gpu = run::cuda::device_at(device);
+  const backend_facts* const facts = find_backend(how.backend);
   // Libraries are large, so they are opened only for their ops.
   const bool blas = has_products(g) && run::cuda::blas().problem.empty();
   const bool dnn = has_products(g) && has_windows(g) && run::cuda::dnn().problem.empty();
   return plan::gpu_target({.capability = gpu.capability,
                            .multiprocessors = gpu.multiprocessors,
                            .blas = blas,
+                           .tiles = has_products(g) && !blas,
                            .tf32 = how.precision == precision::high,
                            .deterministic = how.deterministic,
                            .overlap = how.mode == mode::reduce_overhead,
+                           .fuses = facts == nullptr || facts->fuses,
                            .parameter_bytes = run::cuda::parameter_bytes(),
                            .convolves = dnn ? convolves : nullptr,
                            .device = device});
@@ -461,10 +454,14 @@ inline cuda_plan plan_for(code& c, const ir::graph& g, std::span<const argument>
     code again;
     again.layout = made.layout;
     std::size_t turn = 0;
-    plan_cuda(
+    cuda_plan planned = plan_cuda(
         again, made.graph, copied, [&](const ir::graph&, const series<result_spec>&) { return (*layouts)[turn++]; },
         target, "", true);
-    return again.about.apart;
+    for_each_plan(planned, [&](const cuda_plan& one) {
+      for (std::size_t k = 0; k < one.kernels.size(); ++k)
+        again.about.steps[one.first_step + one.when[k]].loops += text_of_loops(one.kernels[k], device_facts(target));
+    });
+    return again.about;
   };
   return p;
 }

@@ -38,6 +38,7 @@ class device_function final : public run::cuda::routine {
       copy(all[k].data, where_, on_host[k].data, {}, static_cast<std::size_t>(shapes_.bytes(k)));
   }
   std::int64_t scratch_bytes() const override { return bytes_; }
+  bool is_apart() const override { return function_->gpu.apart; }
 
  private:
   std::shared_ptr<const ir::foreign> function_;

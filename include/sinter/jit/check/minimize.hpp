@@ -205,7 +205,8 @@ SINTER_API reproduction minimize(std::shared_ptr<tracer> traced, std::span<const
                                  const options& how, device where) {
   const auto all = detail::all_arguments(arguments, traced->captures);
   const size_layout& layout = traced->assumed.layout;
-  detail::suspect s{traced->graph, {}, series<std::int64_t>(layout.sizes.size())};
+  const ir::graph& g = traced->graph;
+  detail::suspect s{ir::has_attention(g) ? ir::compose_attention(g) : g, {}, series<std::int64_t>(layout.sizes.size())};
   const bool fits = s.sizes.empty() || bind_sizes(layout, arguments.subspan(0, layout.tensors.size()), s.sizes.data());
   ensure(fits, "a program is minimised on a call that it is for");
   for (const auto& a : all) {
@@ -214,7 +215,7 @@ SINTER_API reproduction minimize(std::shared_ptr<tracer> traced, std::span<const
         {detail::read(a), plain ? series<std::int64_t>() : series<std::int64_t>(a.strides, a.strides + a.rank), 0});
   }
   const device common = detail::common_device(traced->graph, all, arguments.size(), how, where);
-  return detail::reduction(detail::part_of(s, traced->graph.outputs), how, common).run();
+  return detail::reduction(detail::part_of(s, series<ir::node_id>(s.g.outputs)), how, common).run();
 }
 
 }  // namespace sinter::engine

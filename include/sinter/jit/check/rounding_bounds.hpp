@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "../../base/sorted.hpp"
+#include "../../ir/compose_attention.hpp"
 #include "../../ir/define.hpp"
 #include "../../ir/vocabulary.hpp"
 #include "../backends/code.hpp"
@@ -15,6 +16,13 @@ namespace sinter::engine::detail {
 using arrays = sorted_map<ir::node_id, ir::literal_array>;
 
 inline double unit_of(dtype t) { return std::ldexp(1.0, -digits_of(t)); }
+
+/// The magnitude below which an absolute error of that size counts as none: results there may underflow to 0.
+inline double least_of(dtype t) {
+  if (size_of(t) == 1) return 0x1p-9;
+  if (t == dtype::f16) return 0x1p-24;
+  return t == dtype::f64 ? 0x1p-1000 : 0x1p-120;
+}
 
 /// True for pointwise ops whose result is an operand's element, possibly with another sign.
 inline bool moves_only(ir::op code) {
@@ -75,9 +83,32 @@ class rounding_bounds {
       made_.emplace(id, {});
       return;
     }
+    if (ir::ops::is_attention(n.code)) {
+      made_.emplace(id, of_composition(n, in));
+      return;
+    }
     ir::literal_array out = ir::detail::compute({n, in, sizes_});
     if (sample_ > 0 && is_float(n.type)) shake(out, n, in, id);
     made_.emplace(id, std::move(out));
+  }
+
+  /// Attention rounds as the products and the softmax of its composition do.
+  ir::literal_array of_composition(const ir::node& n, const series<const ir::literal_array*>& in) const {
+    ir::graph one;
+    arrays known;
+    for (const auto* x : in) {
+      ir::shape extents;
+      for (auto e : x->extents) extents.push_back(e);
+      known.emplace(one.add_input(x->type, std::move(extents), n.where), *x);
+    }
+    ir::attributes attr = n.attr;
+    if (auto step = ir::with_sizes(*attr.step, [&](const ir::dim& d) { return ir::dim(d.evaluate(sizes_)); }))
+      attr.step = std::move(step);
+    series<ir::value> operands;
+    for (auto id : one.inputs) operands.push_back({one, id, n.where});
+    const ir::node_id y = ir::ops::composed_attention(n.code == ir::op::attention_back, attr, operands).id();
+    rounding_bounds inside(one, known, sizes_, sample_, nullptr, reach_);
+    return inside(y);
   }
 
   /// The inside is not modelled: operands move by as many roundings as there are steps.
@@ -141,16 +172,19 @@ class rounding_bounds {
 
   /// Moves each element by up to spread[i] plus `units`, at random, up or down. Whether two sources move an element in the
   /// same direction differs between samples, so that moves do not cancel in all of them. This holds for 7 consecutive
-  /// sources.
+  /// sources. Downwards, numbers that may underflow become 0.
   void move(ir::literal_array& x, const series<double>& spread, double units, double unit, std::uint64_t source) const {
     const std::uint64_t differs = (source % 7 + 1) << 1 >> (sample_ - 1) & 1;  // never in sample 1
+    const double least = least_of(x.type);
     for (std::size_t i = 0; i < x.f.size(); ++i) {
       const std::uint64_t element = mixed(source << 32 ^ i);
       const double by = static_cast<double>(mixed(element + sample_) >> 12) * 0x1p-52;  // in [0, 1)
       const double sign = sample_ == together || (element & 1) == differs ? 1 : -1;
       double& v = x.f[i];
-      if (vocabulary::isfinite(v))
-        v += sign * reach_ * (0.5 + by / 2) * ((spread.empty() ? 0 : spread[i]) + units * unit * std::fabs(v));
+      if (!vocabulary::isfinite(v)) continue;
+      const double wide = spread.empty() ? 0 : spread[i], by_sign = sign * reach_;
+      if (by_sign < 0 && std::fabs(v) + wide < least) v = std::copysign(0.0, v);
+      else v += by_sign * (0.5 + by / 2) * (wide + units * unit * std::fabs(v));
     }
   }
   static std::uint64_t mixed(std::uint64_t x) {
@@ -216,12 +250,8 @@ class judge {
           decided = decided && vocabulary::isfinite(by);
           spread = std::max(spread, by);
         }
-        const double least = size_of(want.type) == 1   ? 0x1p-9
-                             : want.type == dtype::f16 ? 0x1p-24
-                             : want.type == dtype::f64 ? 0x1p-1000
-                                                       : 0x1p-120;
         same = g == w || (vocabulary::isnan(g) && vocabulary::isnan(w)) ||
-               std::fabs(g - w) <= 8 * spread + 2 * unit_of(want.type) * std::fabs(w) + least;
+               std::fabs(g - w) <= 8 * spread + 2 * unit_of(want.type) * std::fabs(w) + least_of(want.type);
         // Beyond the largest number the result depends on rounding.
         const double most = want.type == dtype::f8_e4m3   ? 448.0
                             : want.type == dtype::f8_e5m2 ? 57344.0

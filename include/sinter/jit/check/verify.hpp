@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../../engine/verify.hpp"
+#include "../../ir/compose_attention.hpp"
 #include "../backends/reference.hpp"
 #include "rounding_bounds.hpp"
 
@@ -127,6 +128,7 @@ class specimen {
     if (c_.where.is_cuda()) {
       run::cuda::sequence one = inside_.numbers->launches;
       one.steps.clear();
+      one.apart.clear();
       only(one, inside_.numbers->launches);
       one.intermediates.clear();
       run::cuda::execute(one, {table_.data(), table_.size()}, sizes().data());
@@ -213,7 +215,7 @@ class examination {
     const ir::graph& g = reference.graph();
     const ir::node& n = g[id].code == ir::op::pick ? g[g[id].in[0]] : g[id];
     out_.found = verification::outcome::differs;
-    out_.op = n.attr.step ? ir::name(*n.attr.step) : ir::name(n.code);
+    out_.op = n.code == ir::op::opaque ? ir::name(*n.attr.step) : ir::name(n.code);
     if (n.code == ir::op::reduce || n.code == ir::op::arg_reduce || n.code == ir::op::scan)
       out_.op += std::string("_") + ir::name(n.attr.combiner);
     out_.where = n.where;
@@ -269,7 +271,9 @@ class examination {
     const laid_out memory(operands, where_);
     const auto arguments = memory.arguments();
     build_capture inside;
-    const auto made = compile(one, arguments, how_, where_, {}, &inside, "");
+    options alone = how_;
+    alone.passes = {};
+    const auto made = compile(one, arguments, alone, where_, {}, &inside, "");
     if (made->interpreted) return false;
     const specimen s(*made, inside, arguments);
     s.run_all();
@@ -281,14 +285,19 @@ class examination {
 
   /// Compares the results with the traced graph, which also covers the rewrites and the sharing of results.
   void compare_results(const build_capture& inside, const specimen& s) {
+    const bool composes = ir::has_attention(traced_);
+    const ir::graph composed = composes ? ir::compose_attention(traced_) : ir::graph();
+    const ir::graph& g = composes ? composed : traced_;
     arrays known;
-    for (std::size_t i = 0; i < all_.size(); ++i) known.emplace(traced_.inputs[i], s.known.at(inside.graph.inputs[i]));
-    judge reference(traced_, known, s.sizes());
-    for (std::size_t k = 0; k < traced_.outputs.size(); ++k) {
+    for (std::size_t i = 0; i < all_.size(); ++i) known.emplace(g.inputs[i], s.known.at(inside.graph.inputs[i]));
+    judge reference(g, known, s.sizes());
+    for (std::size_t k = 0; k < g.outputs.size(); ++k) {
       const auto id = inside.graph.outputs[k];
-      if (!differs(reference, traced_.outputs[k], s.values(id))) continue;
+      if (!differs(reference, g.outputs[k], s.values(id))) continue;
       out_.kernel = "";
       out_.problem = "every kernel computes what the rewritten graph says, which is not what was traced";
+      for (const pass& p : how_.passes)
+        out_.problem += (&p == how_.passes.begin() ? "; the user's passes came first: " : ", ") + p.name;
       return;
     }
   }

@@ -42,6 +42,14 @@ class costs {
     return (times - 1) * computing(id, stored / (times - 1), {target_.bytes_per_operation, 0, true}) >= stored;
   }
 
+  /// True when a number takes each thread of a kernel over `elements` longer than the thread's elements take memory. All
+  /// threads together must take longer than another kernel.
+  bool pays_to_share(node_id number, double elements) const {
+    constexpr double in_thread = 8, least = 8 * in_thread;  // of f32, read and written
+    const double enough = std::max(least, static_cast<double>(target_.kernel_bytes) * in_thread / elements);
+    return computing(number, enough, {target_.bytes_per_operation, 0, true}) >= enough;
+  }
+
   /// True when computing a value reads at least twice its bytes.
   bool reads_several(node_id id) const {
     const auto enough = 2 * static_cast<double>(bytes(id));

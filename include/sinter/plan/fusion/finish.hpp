@@ -66,6 +66,7 @@ namespace detail {
 
 /// The distinct ops of a kernel in order, at most twelve.
 inline std::string label_of(const kernel& k) {
+  if (k.by_recipe) return k.label;
   series<std::string> names;
   const auto add = [&](std::string name) {
     if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));

@@ -49,7 +49,7 @@ class fusion {
     std::size_t tried = 0, considered = 0;
     for (;;) {
       merging groups(g_, memory_, target_, roots_, cost_, lowered_, groups_of_roots());
-      groups.run();
+      if (target_.fuses) groups.run();
       tried += groups.tried;
       considered += groups.considered;
       const auto shared = shared_values(g_, live_, memory_, roots_, groups, cost_);
@@ -78,16 +78,28 @@ class fusion {
     for (auto id : g_.outputs)
       if (!memory_.stored[id]) store_node(id);
     for (auto id : live_)
-      if (g_[id].code == ir::op::dot)
-        for (auto operand : g_[id].in) store_operand(operand);
+      if (g_[id].code == ir::op::dot || ir::ops::is_attention(g_[id].code))
+        for (std::size_t k = 0; k < g_[id].in.size(); ++k) store_operand_of(id, k);
     store_from_below(distant_values(g_, live_, memory_, cost_), [&](node_id id) { return cost_.reads_several(id); });
     for (auto id : repeated_values(g_, live_, memory_, cost_)) store_node(id);
+    if (target_.lockstep > 1)
+      for (auto id : shared_numbers(g_, live_, memory_, cost_)) store_node(id);
     read_from_base reads(g_, memory_, live_);
     for (auto id : live_)
       for (auto from_base : reads.of(id))
         if (!memory_.stored[from_base]) store_node(from_base);
     looked_ = reads.looked;
+    if (!target_.fuses) store_each_op();
     bound_roots();
+  }
+
+  /// Stores all but views, and values that kernels make without reading.
+  void store_each_op() {
+    for (auto id : live_) {
+      const ir::op code = g_[id].code;
+      if (memory_.stored[id] || ir::is_view(code) || g_[id].in.empty() || code == ir::op::opaque) continue;
+      store_node(id);
+    }
   }
 
   /// Whether a read would search among too many operands.
@@ -116,11 +128,40 @@ class fusion {
       }
   }
 
+  /// Attention takes captured numbers as literals. Its factors are in memory whole: heads that share keys are repeated there, so that
+  /// the kernel is that of attention_choice.
+  void store_operand_of(node_id id, std::size_t k) {
+    const node_id operand = g_[id].in[k];
+    if (ir::ops::is_attention(g_[id].code)) {
+      if (k > 2 && g_[operand].code == ir::op::constant) return;
+      bool repeats = false;
+      for (node_id x = operand; !memory_.stored[x] && ir::is_view(g_[x].code); x = g_[x].in[0])
+        repeats = repeats || g_[x].code == ir::op::broadcast;
+      if (repeats && (k < 3 || k + 1 == g_[id].in.size()) && !memory_.stored[operand]) return store_node(operand);
+    }
+    store_operand(operand);
+  }
   /// Stores a product's operand, unless it is a view of memory.
   void store_operand(node_id id) {
     const auto is_read_through = [&] { return id < memory_.read_through.size() && memory_.read_through[id]; };
     while (!memory_.stored[id] && (ir::is_view(g_[id].code) || is_read_through())) id = g_[id].in[0];
     if (!memory_.stored[id]) store_node(id);
+  }
+
+  /// The roots of the group that root r begins: results of one attention are one kernel. Empty for those behind the first.
+  series<std::uint32_t> roots_with(std::uint32_t r) const {
+    const root& first = roots_[r];
+    if (first.value == ir::no_node || first.value != first.target || !ir::ops::is_attention(g_[first.value].code))
+      return {r};
+    series<std::uint32_t> out;
+    for (std::uint32_t other = 0; other < roots_.size(); ++other) {
+      const root& x = roots_[other];
+      if (x.value != x.target || x.value == ir::no_node || !ops::share_a_kernel(g_[first.value], g_[x.value])) continue;
+      if (other < r) return {};
+      out.push_back(other);
+    }
+    sort_stably(out, [&](std::uint32_t a, std::uint32_t b) { return roots_[a].target < roots_[b].target; });
+    return out;
   }
 
   /// One group for each root. Values that a root needs in memory are stored first, because they decide the other roots' reads.
@@ -132,8 +173,10 @@ class fusion {
       for (std::uint32_t r = 0; r < roots_.size(); ++r)
         for (;;) {
           if (out.size() <= r) out.resize(r + 1);
+          const auto which = roots_with(r);
+          if (which.empty()) break;  // another root's group has it
           lowered_roots& made = out[r].made;
-          made = lowered_.of({&r, 1});
+          made = lowered_.of({which.data(), which.size()});
           if (!made.what->failed) break;
           const node_id needs =
               made.what->needs_memory == ir::no_node ? ir::no_node : made.own(made.what->needs_memory);
@@ -143,7 +186,8 @@ class fusion {
           bound_roots();
         }
     }
-    for (std::uint32_t r = 0; r < roots_.size(); ++r) out[r].roots = {r};
+    for (std::uint32_t r = 0; r < roots_.size(); ++r) out[r].roots = roots_with(r);
+    erase_if(out, [](const group& x) { return x.roots.empty(); });
     const ir::picks picks(g_, live_);
     for (auto id : live_)
       if (g_[id].code == ir::op::opaque) {

@@ -71,16 +71,62 @@ inline series<std::size_t> levels_of(const series<kernel>& kernels) {
   return level;
 }
 
-/// Small kernels that only make results, such as updates of parameters, wait for the next such kernels, until they have
-/// most_waiting_elements together.
-inline void wait_for_company(const series<kernel>& kernels, const series<company>& with, series<std::size_t>& level) {
-  const auto users = users_of(kernels);
-  // The base of a copy for a scatter is read before the copy, which may then be left out.
+/// The buffers that a copy for a scatter reads. Others read such a base before the copy, which may then be left out.
+inline sorted_set<int> copied_bases(const series<kernel>& kernels) {
   sorted_set<int> bases;
   for (const kernel& k : kernels)
     if (k.replaces)
       for (const auto& b : k.buffers)
         if (!b.written) bases.insert(b.id);
+  return bases;
+}
+
+/// The last level at which kernel k can run: its results are read behind it, and other kernels read its operands there or
+/// later, so that nothing stays in memory for longer.
+inline std::size_t last_level_of(std::size_t k, const series<kernel>& kernels, const series<series<std::size_t>>& users,
+                                 const sorted_set<int>& bases, const series<std::size_t>& level) {
+  std::size_t last = std::numeric_limits<std::size_t>::max();
+  bool is_read = false;
+  for (const auto& b : kernels[k].buffers) {
+    if (!b.written && bases.contains(b.id)) return level[k];
+    std::size_t others = 0;
+    for (const std::size_t by : users[static_cast<std::size_t>(b.id)]) {
+      if (by == k) continue;
+      is_read = is_read || b.written;
+      if (b.written) last = std::min(last, std::max<std::size_t>(level[by], 1) - 1);
+      else others = std::max(others, level[by]);
+    }
+    if (!b.written) last = std::min(last, others);
+  }
+  return is_read ? std::max(last, level[k]) : level[k];
+}
+
+/// Kernels that share launches by shape, such as sums of squares of each gradient, wait for others of their shape until their
+/// results are read.
+inline void wait_for_reader(const series<kernel>& kernels, series<std::size_t>& level) {
+  const auto users = users_of(kernels);
+  const auto bases = copied_bases(kernels);
+  sorted_map<std::size_t, std::string> forms;
+  for (std::size_t k = 0; k < kernels.size(); ++k)
+    if (shares_by_shape(kernels[k])) forms.emplace(k, shape_form_of(kernels[k], widest_vector(kernels[k])));
+  for (bool moved = true; moved;) {
+    moved = false;
+    sorted_map<std::pair<std::size_t, std::string>, series<std::size_t>> alike;
+    for (const auto& [k, form] : forms) alike[{last_level_of(k, kernels, users, bases, level), form}].push_back(k);
+    for (const auto& found : alike)
+      for (const std::size_t k : found.second) {
+        if (found.second.size() < least_alike || level[k] == found.first.first) continue;
+        level[k] = found.first.first;
+        moved = true;
+      }
+  }
+}
+
+/// Small kernels that only make results, such as updates of parameters, wait for the next such kernels, until they have
+/// most_waiting_elements together.
+inline void wait_for_company(const series<kernel>& kernels, const series<company>& with, series<std::size_t>& level) {
+  const auto users = users_of(kernels);
+  const auto bases = copied_bases(kernels);
   const auto waits = [&](std::size_t k) {
     return with[k] == company::any &&
            std::none_of(kernels[k].buffers.begin(), kernels[k].buffers.end(), [&](const auto& b) {
@@ -217,6 +263,7 @@ inline void delay_fills(const series<kernel>& kernels, series<series<std::size_t
 /// (shares_by_shape).
 SINTER_API series<series<std::size_t>> horizontal(const series<kernel>& kernels, std::int64_t most_bytes = 4096) {
   auto level = detail::levels_of(kernels);
+  detail::wait_for_reader(kernels, level);
   sorted_set<int> read;
   for (const kernel& k : kernels)
     for (const auto& b : k.buffers)

@@ -256,6 +256,7 @@ class merging {
     if (x.code.is_product() && y.code.is_product()) return "two matrix products";
     if ((x.code.is_product() && y.reduces) || (y.code.is_product() && x.reduces))
       return "a reduction behind a matrix product";
+    if (x.code.by_recipe || y.code.by_recipe) return "a kernel of attention has its own loops";
     if (x.scans || y.scans) return "a scan, a sort or a search has a kernel of its own";
     if (is_full(a) || is_full(b)) return too_long;
     return "";

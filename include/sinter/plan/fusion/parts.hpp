@@ -69,7 +69,7 @@ inline void share_code(shared_parts& p, const series<kernel>& kernels, const ser
   series<series<std::size_t>> members;  // by shape, with different texts
   series<std::size_t> shape(kernels.size(), 0);
   for (std::size_t k = 0; k < kernels.size(); ++k) {
-    if (kernels[k].is_opaque() || alike[k] != k) continue;
+    if (kernels[k].is_opaque() || kernels[k].by_recipe || alike[k] != k) continue;
     shape[k] = known.emplace(shape_form_of(kernels[k], widest(kernels[k])), members.size()).first->second;
     if (shape[k] == members.size()) members.emplace_back();
     members[shape[k]].push_back(k);

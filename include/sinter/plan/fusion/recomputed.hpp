@@ -72,7 +72,7 @@ class recomputed {
     if (r.indexed >= 0) read(g_[r.target].in[static_cast<std::size_t>(r.indexed)], r.target, whole);
     if (r.value != r.target) return read(r.value, r.target, std::move(whole));
     if (ir::is_pointwise(v.code)) count(r.value, 1);
-    if (v.code == ir::op::dot) return;
+    if (v.code == ir::op::dot || ir::ops::is_attention(v.code)) return;
     if (ir::is_pointwise(v.code) || lowering_of(v.code).stored) {
       for (const node_id in : v.in) read(in, r.value, whole);
     } else {

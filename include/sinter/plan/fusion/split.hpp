@@ -80,8 +80,10 @@ SINTER_API series<split_product> products_to_split(const ir::graph& g, const ser
   return out;
 }
 
-/// A copy of the graph in which each of these products is a sum over slices of one batched product.
-SINTER_API ir::graph with_slices(const ir::graph& g, const series<split_product>& split) {
+/// A copy of the graph in which each of these products is a sum over slices of one batched product. `numbers` receives the
+/// number of each live node in the copy.
+SINTER_API ir::graph with_slices(const ir::graph& g, const series<split_product>& split,
+                                 series<node_id>* numbers = nullptr) {
   ir::graph out;
   series<node_id> moved(g.size(), ir::no_node);
   for (auto id : g.inputs) moved[id] = out.add_input(g[id].type, g[id].extents, g[id].where);
@@ -126,6 +128,7 @@ SINTER_API ir::graph with_slices(const ir::graph& g, const series<split_product>
     moved[id] = out.push(n.code, std::move(in), n.attr, n.where);
   }
   for (auto id : g.outputs) out.outputs.push_back(moved[id]);
+  if (numbers != nullptr) *numbers = std::move(moved);
   return out;
 }
 

@@ -152,4 +152,26 @@ inline series<node_id> repeated_values(const ir::graph& g, const series<node_id>
   return found;
 }
 
+/// Costly numbers that each thread of a kernel would compute for its few elements, topmost first. An example is the sum of
+/// many numbers by which an array is multiplied.
+inline series<node_id> shared_numbers(const ir::graph& g, const series<node_id>& live, const memory_map& memory,
+                                      const costs& cost) {
+  series<double> elements(g.size(), 0);  // of the largest array that reads a number
+  series<node_id> found;
+  for (std::size_t n = live.size(); n-- > 0;) {
+    const node_id id = live[n];
+    const ir::node& v = g[id];
+    if (memory.stored[id]) elements[id] = 0;
+    if (elements[id] > 0 && ir::is_pointwise(v.code) && !v.in.empty() && cost.pays_to_share(id, elements[id])) {
+      found.push_back(id);
+      elements[id] = 0;
+    }
+    const bool spreads = v.code == ir::op::broadcast && ir::product(g[v.in[0]].extents).is(1);
+    const double to = spreads ? ir::product(v.extents).evaluate(memory.hints) : elements[id];
+    if (to > 1)
+      for (const node_id in : v.in) elements[in] = std::max(elements[in], to);
+  }
+  return found;
+}
+
 }  // namespace sinter::engine::plan::detail

@@ -18,9 +18,9 @@ namespace sinter::engine::plan {
 /// This many kernels that are alike share one body, which reads their buffers and numbers from a table.
 inline constexpr std::size_t least_alike = 4;
 
-/// Limits for kernels that share a launch by shape, in fours or more: elements of a kernel that is not pointwise, terms of a
-/// product's element, and terms of the whole product. Beyond them, a separate launch pays, and for a product the matrix
-/// library.
+/// Limits for kernels that share a launch by shape, in fours or more: elements of a kernel that is not pointwise and stores
+/// more than numbers, terms of a product's element, and terms of the whole product. Beyond them, a separate launch pays, and
+/// for a product the matrix library.
 inline constexpr std::int64_t most_elements_by_shape = 256 << 10, most_terms_by_shape = 256,
                               most_products_by_shape = 256 << 10;
 /// The greatest number of elements of a row that is sorted in one launch.
@@ -33,11 +33,21 @@ inline std::int64_t traced_elements(const kernel& k) {
   return n.number().value_or(std::numeric_limits<std::int64_t>::max());
 }
 
-/// True for kernels that share launches only with kernels of their shape: small reductions, products, scans, sorts and
-/// searches.
+/// True for a reduction that stores only numbers, such as the sum of all squares of a gradient.
+inline bool makes_numbers(const kernel& k) {
+  return !k.is_product() && !k.stands_alone() && std::any_of(k.body.begin(), k.body.end(), is_reduction) &&
+         std::all_of(k.stores.begin(), k.stores.end(), [](const store& s) {
+           const auto& to = s.at.at;
+           return to.index < 0 && std::all_of(to.stride.begin(), to.stride.end(), [](const dim& d) { return d.is(0); });
+         });
+}
+
+/// True for kernels that share launches only with kernels of their shape: reductions to numbers, and small reductions,
+/// products, scans, sorts and searches.
 SINTER_API bool shares_by_shape(const kernel& k) {
   if (k.is_opaque() || k.replaces || k.has_effect) return false;
   if (std::any_of(k.stores.begin(), k.stores.end(), [](const auto& s) { return s.accumulate; })) return false;
+  if (makes_numbers(k)) return true;
   const std::int64_t n = traced_elements(k);
   if (n > most_elements_by_shape) return false;
   if (k.is_product())

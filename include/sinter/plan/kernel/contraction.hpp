@@ -84,6 +84,26 @@ inline std::optional<contraction> contraction_of(const kernel& c, int id) {
   return out;
 }
 
+/// The contraction that number `part` of a weighted reduction is: a sum of weights, which vary as args[0] does, times args[part].
+/// Nothing if that number varies along no further axis, as the sum of the weights.
+inline std::optional<contraction> contraction_of_part(const kernel& c, int id, std::size_t part) {
+  const auto& sum = c.body[static_cast<std::size_t>(id)];
+  if (sum.kind != kind::reduce || sum.rule != merge_rule::weighted || part == 0 || part >= sum.args.size())
+    return std::nullopt;
+  contraction out{id, sum.args[0], sum.args[part], {}, {}, {}, {}, {}, sum.over};
+  const std::uint32_t x = c.body[static_cast<std::size_t>(out.x)].axes,
+                      y = c.body[static_cast<std::size_t>(out.y)].axes;
+  for (int a : sum.over)
+    if (!(x >> a & y >> a & 1u)) return std::nullopt;
+  for (int a = 0; a < static_cast<int>(c.axes.size()); ++a) {
+    if (std::count(sum.over.begin(), sum.over.end(), a)) continue;
+    const bool in_x = x >> a & 1u, in_y = y >> a & 1u;
+    if (in_x || in_y) (in_x && in_y ? out.batch : in_x ? out.m : out.n).push_back(a);
+  }
+  if (out.m.empty() || out.n.empty()) return std::nullopt;
+  return out;
+}
+
 /// The contraction of a kernel with one `product`.
 inline std::optional<contraction> product_of(const kernel& c) {
   if (!c.is_product()) return std::nullopt;

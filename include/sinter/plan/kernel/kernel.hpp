@@ -162,6 +162,7 @@ struct kernel {
   int stages = 1;          ///< passes over the inner axes
   std::int64_t block = 0;  ///< not 0: the only axis is inner; blocks of this length are the rows
   int chunks = 1;          ///< the number of runs in which the rows are summed, before the runs are combined
+  bool by_recipe = false;  ///< printed from its recipe's tree alone: axes have no roles
   bool replaces = false;   ///< copies the base of a scatter; unnecessary if both have the same memory
   int columns = 0;  ///< not 0: vectors run along the last outer axis; blocks of this many columns walk the inner axes
 
@@ -180,8 +181,8 @@ struct kernel {
   bool is_sort() const { return has(kind::sort); }
   /// A kernel with a search stores only its value, and has only outer axes.
   bool is_search() const { return has(kind::search); }
-  /// Whether the kernel has a single root, and its own kind of passes.
-  bool stands_alone() const { return is_scan() || is_sort() || is_search(); }
+  /// Whether the kernel takes no further roots, and has its own kind of passes.
+  bool stands_alone() const { return by_recipe || is_scan() || is_sort() || is_search(); }
   bool has(plan::kind what) const {
     for (const auto& i : body)
       if (i.kind == what) return true;

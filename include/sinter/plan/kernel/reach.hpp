@@ -7,16 +7,16 @@
 
 namespace sinter::engine::plan {
 
-/// True when offsets, counts, or literals given as numbers may exceed 31 bits.
-inline bool needs_wide_index(const kernel& k) {
+namespace detail {
+inline constexpr std::int64_t widest_index = 0x7fffffff - (1 << 24);
+}
+
+/// True when offsets, or literals given as numbers, may exceed 31 bits.
+inline bool has_wide_offsets(const kernel& k) {
   if (k.symbols > 0 && k.fit.small) return false;
-  constexpr std::int64_t limit = 0x7fffffff - (1 << 24);
-  std::int64_t count = 1;
-  for (const auto& a : k.axes) {
-    const auto n = a.extent.number();
-    if (!n || (*n > 0 && count > limit / *n)) return true;
-    count *= *n;
-  }
+  constexpr std::int64_t limit = detail::widest_index;
+  for (const auto& a : k.axes)
+    if (a.extent.number().value_or(limit + 1) > limit) return true;
   auto beyond = [&](const affine& at) {
     std::int64_t reach = 0;
     auto add = [&](const dim& by, const dim& n) {
@@ -44,6 +44,18 @@ inline bool needs_wide_index(const kernel& k) {
   for (const auto& p : k.products)
     if (beyond(p.a.at) || beyond(p.b.at)) return true;
   return false;
+}
+
+/// The same, also when the number of positions may.
+inline bool needs_wide_index(const kernel& k) {
+  if (k.symbols > 0 && k.fit.small) return false;
+  std::int64_t count = 1;
+  for (const auto& a : k.axes) {
+    const auto n = a.extent.number();
+    if (!n || (*n > 0 && count > detail::widest_index / *n)) return true;
+    count *= *n;
+  }
+  return has_wide_offsets(k);
 }
 
 }  // namespace sinter::engine::plan

@@ -38,9 +38,11 @@ struct target {
   bool copies_async = false;             ///< threads request copies into shared memory, and go on
   row_padding padding;                   ///< of intermediates that products read or write
   bool blas = false;                     ///< products, with their epilogues, become BLAS calls where possible
+  bool tiles = false;                    ///< products of 16 bits become kernels for matrix units, by a recipe
   bool tf32 = false;                     ///< f32 products may round their operands, so matrix units compute them
   bool deterministic = false;            ///< sums have one order in each call, of scatters and library calls too
   bool overlap = false;                  ///< independent kernels run side by side
+  bool fuses = true;                     ///< otherwise each op has a kernel of its own, with the views that it reads
   /// Whether a library computes a convolution on the target's device; null without such a library.
   bool (*convolves)(const convolution& what, int device) = nullptr;
   int device = 0;
@@ -51,9 +53,11 @@ struct gpu_facts {
   int capability = 90;
   int multiprocessors = 132;
   bool blas = true;
+  bool tiles = false;
   bool tf32 = false;
   bool deterministic = false;
   bool overlap = false;
+  bool fuses = true;
   std::int64_t parameter_bytes = 4096;
   bool (*convolves)(const convolution& what, int device) = nullptr;
   int device = 0;
@@ -80,9 +84,11 @@ constexpr target gpu_target(gpu_facts f = {}) {
           .copies_async = f.capability >= 80,
           .padding = {.alignment = 16},
           .blas = f.blas,
+          .tiles = f.tiles && f.capability >= 80,
           .tf32 = f.tf32 && f.capability >= 80,
           .deterministic = f.deterministic,
           .overlap = f.overlap,
+          .fuses = f.fuses,
           .convolves = f.convolves,
           .device = f.device};
 }

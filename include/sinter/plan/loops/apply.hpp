@@ -273,7 +273,9 @@ class tree_maker {
       x.in = in;
       x.at = at_piece;
       x.accumulates = true;
-      if (const auto* m = p_.matrix_of(v); m && in == space::registers && turns_of.empty()) hold_as(x, m->row, 2);
+      const bool by_matrix = at(v).rule == merge_rule::one || contraction_of_part(k_, v, p);
+      if (const auto* m = p_.matrix_of(v); m && by_matrix && in == space::registers && turns_of.empty())
+        hold_as(x, m->row, 2);
       t_.tiles.push_back(std::move(x));
     }
     return base;
@@ -309,6 +311,7 @@ class tree_maker {
     x.slots = s.slots;
     x.at = s.at;
     if (s.in == space::registers) hold_operand(x);
+    if (s.in == space::shared) lie_as_memory(x);
     const bool plain = i.kind == kind::load && i.at.at.index < 0;
     if (s.by != mover::threads && (!plain || s.in != space::shared))
       refuse("stage: " + name(s.value) + " is copied " + (s.by == mover::tma ? "by tma" : "by async") +
@@ -330,13 +333,17 @@ class tree_maker {
         refuse("stage: " + name(s.value) + " in " + text_of(s.in) + " memory differs among the threads of " +
                loops::name(t_, q));
   }
-  /// A tile in registers that a matrix intrinsic reads lies as it takes it.
+  /// A tile in registers that a matrix intrinsic reads, or of which its operand is computed, lies as it takes it.
   void hold_operand(tile& x) const {
     for (const auto& m : p_.matrices)
-      if (const auto c = contraction_of(k_, m.value)) {
-        if (c->x == x.value || unwidened(k_, c->x) == x.value) hold_as(x, m.row, 0);
-        if (c->y == x.value || unwidened(k_, c->y) == x.value) hold_as(x, m.row, 1);
-      }
+      if (const int operand = operand_of_matrix(t_, m.value, x.value); operand >= 0) hold_as(x, m.row, operand);
+  }
+  /// The innermost side of a tile in shared memory is the one along which the elements follow each other in memory.
+  void lie_as_memory(tile& x) const {
+    const instruction& i = at(x.value);
+    if (i.kind != kind::load) return;
+    const auto runs = [&](const side& s) { return i.at.at.stride[static_cast<std::size_t>(s.axis)].is(1); };
+    std::stable_sort(x.along.begin(), x.along.end(), [&](const side& a, const side& b) { return !runs(a) && runs(b); });
   }
 
   int sequence(series<int> inside) {
@@ -390,10 +397,15 @@ class tree_maker {
 
   series<int> place(int p, const series<int>& roots) {
     series<int> out;
-    for (int m : needed(roots, p)) {
+    const series<int> all = needed(roots, p);
+    series<char> finished(all.size(), 0);
+    for (std::size_t n = 0; n < all.size(); ++n) {
+      const int m = all[n];
       const made_value x = made_[static_cast<std::size_t>(m)];
+      if (finished[n] || waits_for_another(all, n)) continue;
       made_[static_cast<std::size_t>(m)].done = true;
       if (x.from == made_value::how::staged) staged(x, out);
+      else if (const auto members = together(all, n, finished); members.size() > 1) reduced_together(members, out);
       else if (x.from == made_value::how::reduced) reduced(x, out);
       else folded(x.value, x.source, x.tile, x.at, {x.over}, out);
     }
@@ -531,6 +543,88 @@ class tree_maker {
         loops, 0, roots, [&](series<int>& to) { to.push_back(t_.add(merge_of(v, m.tile, skipped, roots))); }, out);
     combine(m, pieces, over, out);
   }
+  /// The loops of a reduction, and the pieces that its statement covers.
+  struct loops_of_reduction {
+    series<int> pieces, skipped, loops;
+  };
+  loops_of_reduction loops_of(const made_value& m) const {
+    loops_of_reduction out;
+    out.pieces = pieces_inside(m.at, axes_of_result(m.value) | axes_over(at(m.value)));
+    erase_if(out.pieces, [&](int q) { return is_launch_share(m.value, q); });
+    out.skipped = covered(m.value, out.pieces);
+    for (int q : out.pieces)
+      if (!std::count(out.skipped.begin(), out.skipped.end(), q)) out.loops.push_back(q);
+    return out;
+  }
+  /// The outermost loops of a product by an intrinsic that add up its terms, which other such products may share; empty for others.
+  series<int> shared_loops(const made_value& m) const {
+    if (m.from != made_value::how::reduced || !p_.matrix_of(m.value) || !contraction_of(k_, m.value)) return {};
+    if (at(m.value).rule != merge_rule::one) return {};
+    series<int> out;
+    for (int q : loops_of(m).loops) {
+      if (!(axes_over(at(m.value)) >> t_.loop(q).axis & 1u) || t_.loop(q).to != bind::ordered) break;
+      out.push_back(q);
+    }
+    return out;
+  }
+  bool depends(int v, int on) const {
+    if (v == on) return true;
+    bool found = false;
+    for_each_operand(at(v), [&](int o) { found = found || (o >= on && depends(o, on)); });
+    return found;
+  }
+  /// The members of all[…] that share their outermost loops with all[n], the last of them.
+  series<int> together(const series<int>& all, std::size_t n, series<char>& finished) const {
+    series<int> out;
+    const auto mine = shared_loops(made_[static_cast<std::size_t>(all[n])]);
+    for (std::size_t i = 0; !mine.empty() && i <= n; ++i) {
+      if (finished[i] || (i < n && !is_partner(all, i, n))) continue;
+      finished[i] = 1;
+      out.push_back(all[i]);
+    }
+    return out;
+  }
+  /// Whether all[i] can be made in the loops of all[n], which is later: nothing up to there needs it.
+  bool is_partner(const series<int>& all, std::size_t i, std::size_t n) const {
+    const auto value = [&](std::size_t x) { return made_[static_cast<std::size_t>(all[x])].value; };
+    const auto own = shared_loops(made_[static_cast<std::size_t>(all[i])]);
+    if (own.empty() || !(own == shared_loops(made_[static_cast<std::size_t>(all[n])]))) return false;
+    for (std::size_t x = i + 1; x <= n; ++x)
+      if (depends(value(x), value(i))) return false;
+    return true;
+  }
+  bool waits_for_another(const series<int>& all, std::size_t n) const {
+    for (std::size_t x = all.size(); x-- > n + 1;)
+      if (is_partner(all, n, x)) return true;
+    return false;
+  }
+  /// Products over the same terms, in common loops over these.
+  void reduced_together(const series<int>& members, series<int>& out) {
+    series<int> roots;
+    for (int m : members) {
+      made_value& x = made_[static_cast<std::size_t>(m)];
+      x.done = true;
+      fill(x.value, x.tile, out);
+      t_.folds.push_back({x.value, bound_over(loops_of(x).pieces, axes_over(at(x.value)))});
+      for_each_operand(at(x.value), [&](int o) { roots.push_back(o); });
+    }
+    const series<int> common = shared_loops(made_[static_cast<std::size_t>(members[0])]);
+    nest(
+        common, 0, roots,
+        [&](series<int>& inside) {
+          for (int m : members) {
+            const made_value x = made_[static_cast<std::size_t>(m)];
+            const loops_of_reduction of = loops_of(x);
+            series<int> own, terms;
+            for (std::size_t q = common.size(); q < of.loops.size(); ++q) own.push_back(of.loops[q]);
+            for_each_operand(at(x.value), [&](int o) { terms.push_back(o); });
+            nest(
+                own, 0, terms,
+                [&](series<int>& to) { to.push_back(t_.add(merge_of(x.value, x.tile, of.skipped, terms))); }, inside);
+          }
+        },
+        out);
+  }
   series<int> bound_over(const series<int>& pieces, std::uint32_t over) const {
     series<int> out;
     for (int q : pieces)
@@ -544,7 +638,10 @@ class tree_maker {
     n.to = to;
     n.over = skipped;
     const auto* matrix = p_.matrix_of(v);
-    if (matrix) {
+    if (matrix && at(v).rule == merge_rule::weighted) {
+      n.row = matrix->row;
+      n.body = body_of(roots, -1);
+    } else if (matrix) {
       n.what = act::matrix;
       n.row = matrix->row;
       const auto c = contraction_of(k_, v);

@@ -11,8 +11,8 @@
 
 namespace sinter::engine::plan::loops {
 
-/// The tree of `k`, which must outlive it. Throws refusal where the schedule is not legal.
-inline tree build(const kernel& k, const schedules::schedule& s) {
+/// The tree of `k`, which must outlive it. Throws refusal where the schedule is not legal, or exceeds the target's memory.
+inline tree build(const kernel& k, const schedules::schedule& s, const schedules::facts& f = {}) {
   detail::plan_of_loops p(k);
   for (const auto& step : s.steps) std::visit([&](const auto& one) { p.apply(one); }, step);
   tree t = detail::tree_maker(p).run();
@@ -22,7 +22,7 @@ inline tree build(const kernel& k, const schedules::schedule& s) {
     if (const auto* one = std::get_if<schedules::skew>(&step)) place_skew(t, *one);
   place_copies(t);
   place_barriers(t);
-  if (std::string why = check(t); !why.empty()) throw refusal{std::move(why), ir::no_node};
+  if (std::string why = check(t, f); !why.empty()) throw refusal{std::move(why), ir::no_node};
   return t;
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../schedule/facts.hpp"
-#include "../schedule/intrinsics.hpp"
+#include "fragments.hpp"
 #include "tails.hpp"
 #include "waits.hpp"
 
@@ -123,6 +123,7 @@ class checker {
     defined(x);
     if (x.what == act::merge || x.what == act::matrix) accumulates(x);
     if (x.what == act::matrix) intrinsic(x);
+    if (x.what == act::merge && x.row >= 0) chain(x);
     if (x.what == act::store) stored_.push_back({x.value, path_});
     const int parts = x.what == act::merge || x.what == act::matrix ? count_of_parts(t_.at(x.value)) : 1;
     for (int p = 0; x.to >= 0 && p < parts; ++p)
@@ -394,6 +395,42 @@ class checker {
       say(what(x) + " by " + i.word + " adds to a tile that is not its sum");
     if (facts_.has && !facts_.has(i.needs)) say(what(x) + " by " + i.word + " needs " + i.needs);
   }
+  /// A weighted merge by an intrinsic: the weights of its block are its left operand as the scores lie.
+  void chain(const node& x) {
+    const auto all = schedules::intrinsics();
+    if (x.row >= static_cast<int>(all.size())) return say(what(x) + " names no intrinsic");
+    const auto& i = all[static_cast<std::size_t>(x.row)];
+    const auto axes = axes_of_matrix(t_, x);
+    if (!axes) return say(what(x) + " has no sums along further axes for an intrinsic");
+    const int score = score_of(t_, x, open_);
+    if (score < 0 || tile_at(score).row != x.row || tile_at(score).operand != 2)
+      return say(what(x) + " by " + i.word + " takes weights of what another intrinsic made");
+    if (!schedules::chains(i.fs, i.fx, i.n))
+      say(what(x) + " by " + i.word + " multiplies weights, whose lanes are not those of its left operand");
+    dim m = 1, n = 1, k = 1;
+    for (int p : x.over) {
+      const int a = t_.loop(p).axis;
+      if (has(axes->m, a)) m *= t_.loop(p).extent;
+      else if (has(axes->n, a)) n *= t_.loop(p).extent;
+      else if (has(axes->k, a)) k *= t_.loop(p).extent;
+    }
+    if (!m.divided_by(i.m) || !n.divided_by(i.n) || !k.divided_by(i.k))
+      say(what(x) + " by " + i.word + " takes " + m.text() + " x " + n.text() + " x " + k.text() +
+          ", which are no multiples of " + std::to_string(i.m) + " x " + std::to_string(i.n) + " x " +
+          std::to_string(i.k));
+    for (int p = 1; p < count_of_parts(t_.at(x.value)); ++p) {
+      const auto c = contraction_of_part(k_, x.value, static_cast<std::size_t>(p));
+      if (!c) continue;
+      const tile& sum = tile_at(x.to + p);
+      if (sum.row != x.row || sum.operand != 2) say(what(x) + " by " + i.word + " adds to a tile that is not its sum");
+      const int v = unwidened(k_, c->y), from = visible_tile(t_, v, open_);
+      if (t_.at(v).type != i.y)
+        say(what(x) + " by " + i.word + " takes " + dtype_name(i.y) + ", not " + dtype_name(t_.at(v).type));
+      if (from < 0 || tile_at(from).in != space::shared)
+        say(what(x) + " by " + i.word + " takes " + value(v) + " from shared memory");
+    }
+    if (facts_.has && !facts_.has(i.needs)) say(what(x) + " by " + i.word + " needs " + i.needs);
+  }
   void operand(const node& x, int v, int number, dtype want, const schedules::intrinsic& i) {
     const dtype type = t_.at(unwidened(k_, v)).type;
     if (type != want && t_.at(v).type != want)
@@ -437,6 +474,14 @@ class checker {
         x.row >= 0 ? schedules::operand_of(schedules::intrinsics()[static_cast<std::size_t>(x.row)], x.operand).width()
                    : 1;
     if (x.row >= 0 && schedules::intrinsics()[static_cast<std::size_t>(x.row)].who == schedules::scope::thread) n = 1;
+    // One side of a fragment: each row, or column, is in a quarter of the lanes, or in an eighth.
+    if (x.row < 0 && x.in == space::registers)
+      for (std::size_t p = 0; p < t_.pieces.size(); ++p)
+        if (t_.pieces[p].of < 0 && t_.pieces[p].to == bind::matrix && varies(x, t_.pieces[p].axis) &&
+            facts_.threads > 0) {
+          n = 8;
+          break;
+        }
     for (std::size_t p = 0; p < t_.pieces.size(); ++p)
       if (t_.pieces[p].of < 0 && t_.pieces[p].to == bind::threads && varies(x, t_.pieces[p].axis) &&
           static_cast<int>(p) != x.at)

@@ -2,9 +2,8 @@
 // an error.
 #pragma once
 
-#include "../schedule/intrinsics.hpp"
+#include "fragments.hpp"
 #include "scalars.hpp"
-#include "uses.hpp"
 
 namespace sinter::engine::plan::loops {
 
@@ -115,12 +114,8 @@ class interpreter {
   /// The sides that an intrinsic takes as rows and columns, and which lane has which element.
   void hold(const tile& x, extents_of_tile& s) {
     for (const auto& n : t_.nodes) {
-      if (n.what != act::matrix || n.row != x.row) continue;
-      const auto c = contraction_of(k_, n.value);
-      const bool mine = x.operand == 2 ? x.value == n.value || x.accumulates
-                                       : x.value == (x.operand == 0 ? c->x : c->y) ||
-                                             x.value == unwidened(k_, x.operand == 0 ? c->x : c->y);
-      if (!mine) continue;
+      const auto c = n.row == x.row ? axes_of_matrix(t_, n) : std::nullopt;
+      if (!c || (x.operand != 2 && operand_of_matrix(t_, n.value, x.value) != x.operand)) continue;
       const auto side = [&](const series<int>& axes) {
         for (int p : n.over)
           for (std::size_t d = 0; d < x.along.size(); ++d)
@@ -129,8 +124,10 @@ class interpreter {
               return static_cast<int>(d);
         return -1;
       };
-      s.rows = side(x.operand == 1 ? c->k : c->m);
-      s.columns = side(x.operand == 0 ? c->k : c->n);
+      const int rows = side(x.operand == 1 ? c->k : c->m), columns = side(x.operand == 0 ? c->k : c->n);
+      if (rows < 0 || columns < 0) continue;
+      s.rows = rows, s.columns = columns;
+      break;
     }
     const auto& i = schedules::intrinsics()[static_cast<std::size_t>(x.row)];
     s.high = x.operand == 1 ? i.k : i.m;
@@ -395,22 +392,23 @@ class interpreter {
     if (all.empty()) all.resize(shapes_[static_cast<std::size_t>(x)].count * static_cast<std::size_t>(tile.slots));
     return all;
   }
+  std::int64_t coordinate(const tile& tile, const side& side) {
+    if (side.piece >= 0) return index(side.piece);
+    std::int64_t c = shift_[static_cast<std::size_t>(side.axis)];
+    const auto begin = tile.at < 0 ? open_.begin() : std::find(open_.begin(), open_.end(), tile.at);
+    for (const int* p = begin; p != open_.end(); ++p)
+      if (*p != tile.at && t_.loop(*p).axis == side.axis) c += index(*p) * step(*p);
+    return c;
+  }
   /// The place of the open loops' position in a tile.
   std::size_t place(int x) {
     const tile& tile = tile_at(x);
     const auto& s = shapes_[static_cast<std::size_t>(x)];
-    const auto begin = tile.at < 0 ? open_.begin() : std::find(open_.begin(), open_.end(), tile.at);
     std::size_t at = 0;
     std::int64_t row = 0, column = 0;
     for (std::size_t d = 0; d < tile.along.size(); ++d) {
-      std::int64_t c = 0;
       const side& side = tile.along[d];
-      if (side.piece >= 0) c = index(side.piece);
-      else {
-        c = shift_[static_cast<std::size_t>(side.axis)];
-        for (const int* p = begin; p != open_.end(); ++p)
-          if (*p != tile.at && t_.loop(*p).axis == side.axis) c += index(*p) * step(*p);
-      }
+      std::int64_t c = coordinate(tile, side);
       if (c < 0 || c >= s.extents[d])
         fail(text_of_use() + " leaves the tile of " + name(tile.value) + " along axis " + std::to_string(side.axis));
       std::int64_t n = s.extents[d];
@@ -671,30 +669,73 @@ class interpreter {
     }
     close(origin, o);
   }
-  series<int> chosen(const series<int>& pieces, std::uint32_t axes) const {
-    series<int> out;
-    for (int p : pieces)
-      if (axes >> t_.loop(p).axis & 1u) out.push_back(p);
-    return out;
-  }
-  std::uint32_t axes_of_tile(int x) const {
-    std::uint32_t mask = 0;
-    for (const auto& s : tile_at(x).along)
-      if (s.piece < 0) mask |= 1u << s.axis;
-    return mask;
-  }
 
+  /// A weighted reduction, some of whose sums an intrinsic adds: a block of keys at once, each weight rounded to the factor's dtype.
+  void merge_block(const node& n, const instruction& i) {
+    const std::uint32_t over = axes_over(i), rows = axes_of_pieces(n.over) & axes_of_tile(t_, n.to);
+    const auto keys = pieces_along(t_, n.over, over),
+               further = pieces_along(t_, n.over, axes_of_pieces(n.over) & ~rows & ~over);
+    const int parts = count_of_parts(i);
+    each_turn(pieces_along(t_, n.over, rows), 0, [&] {
+      if (is_beyond(n.guards & rows)) return;
+      const scalar before = read(n.to);
+      double most = before.f;
+      const auto each_key = [&](auto&& f) {
+        each_turn(keys, 0, [&] {
+          next_point();
+          if (!is_beyond(n.guards & over)) f();
+        });
+      };
+      each_key([&] {
+        look_at_chain(n, i);
+        most = greater(most, value(i.args[0]).f);
+      });
+      const double kept = weight(before.f, most);
+      for (int p = 1; p < parts; ++p) {
+        const auto c = contraction_of_part(k_, n.value, static_cast<std::size_t>(p));
+        const int arg = i.args[static_cast<std::size_t>(p)];
+        const dtype narrow = k_.body[static_cast<std::size_t>(unwidened(k_, arg))].type;
+        each_turn(c ? further : series<int>{}, 0, [&] {
+          next_point();
+          if (is_beyond(n.guards & axes_of_tile(t_, n.to + p))) return;
+          double sum = read(n.to + p).f * kept;
+          each_key([&] {
+            const double w = weight(value(i.args[0]).f, most);
+            sum += (c ? rounded({w, 0}, narrow).f : w) * value(arg).f;
+          });
+          write(n.to + p, rounded({sum, 0}, dtype::f32));
+        });
+      }
+      write(n.to, {most, 0});
+    });
+  }
+  /// A lane that multiplies a weight has computed it.
+  void look_at_chain(const node& n, const instruction& i) {
+    const int x = score_of(t_, n, open_);
+    const auto& row = schedules::intrinsics()[static_cast<std::size_t>(n.row)];
+    if (x < 0 || tile_at(x).row != n.row || tile_at(x).operand != 2)
+      fail(text_of_use() + " weighs " + name(i.args[0]) + ", which no intrinsic made");
+    const auto& s = shapes_[static_cast<std::size_t>(x)];
+    const auto lane = place(x) % fragment_size(tile_at(x)) / static_cast<std::size_t>(s.registers);
+    const auto at = [&](int d) { return coordinate(tile_at(x), tile_at(x).along[static_cast<std::size_t>(d)]); };
+    const int wanted = static_cast<int>(at(s.rows) % row.m << 8 | at(s.columns) % row.k);
+    for (int l = 0; l < row.fx.width(); ++l)
+      for (int r = 0; r < row.fx.count(); ++r)
+        if (row.fx.element(l, r) == wanted && static_cast<std::size_t>(l) != lane)
+          fail(text_of_use() + " multiplies a weight that another lane has");
+  }
   void merge(const node& n) {
     const instruction& i = reduction(n);
+    if (n.row >= 0) return merge_block(n, i);
     const std::uint32_t over = axes_over(i);
     std::uint32_t rows = 0;
     for (int p : n.over)
-      if (axes_of_tile(n.to) >> t_.loop(p).axis & 1u) rows |= 1u << t_.loop(p).axis;
-    each_turn(chosen(n.over, rows), 0, [&] {
-      each_turn(chosen(n.over, n.tile < 0 ? over : 0), 0, [&] {
+      if (axes_of_tile(t_, n.to) >> t_.loop(p).axis & 1u) rows |= 1u << t_.loop(p).axis;
+    each_turn(pieces_along(t_, n.over, rows), 0, [&] {
+      each_turn(pieces_along(t_, n.over, n.tile < 0 ? over : 0), 0, [&] {
         next_point();
         const std::uint32_t further = axes_of_pieces(n.over) & ~rows & ~over;
-        if (!is_beyond(n.guards & ~further)) merge_element(n, i, chosen(n.over, further));
+        if (!is_beyond(n.guards & ~further)) merge_element(n, i, pieces_along(t_, n.over, further));
       });
     });
   }
@@ -728,9 +769,9 @@ class interpreter {
     }
     const scalar most = read(n.to), x = n.tile >= 0 ? read(n.tile) : value(i.args[0]);
     for (int p = 1; p < parts; ++p)
-      each_turn(chosen(further, axes_of_tile(n.to + p)), 0, [&] {
+      each_turn(pieces_along(t_, further, axes_of_tile(t_, n.to + p)), 0, [&] {
         next_point();
-        if (is_beyond(n.guards & axes_of_tile(n.to + p))) return;
+        if (is_beyond(n.guards & axes_of_tile(t_, n.to + p))) return;
         tuple to{most, read(n.to + p)};
         merge_into(i, {types[0], types[static_cast<std::size_t>(p)]}, to,
                    {x, n.tile >= 0 ? read(n.tile + p) : value(i.args[static_cast<std::size_t>(p)])});

@@ -19,7 +19,10 @@ inline bool is_neutral(const kernel& k, const instruction& reduce, int v) {
 /// The condition outside which a reduction's terms change nothing; -1: none.
 inline int mask_of(const kernel& k, const instruction& reduce) {
   if (reduce.rule != merge_rule::one && reduce.rule != merge_rule::weighted) return -1;
-  const instruction& term = k.body[static_cast<std::size_t>(reduce.args[0])];
+  int first = reduce.args[0];
+  // A product of what is 0 outside the mask.
+  if (const auto c = contraction_of(k, static_cast<int>(&reduce - k.body.data())); c && c->a.buffer < 0) first = c->x;
+  const instruction& term = k.body[static_cast<std::size_t>(first)];
   if (term.kind != kind::compute || term.code != ir::op::select || !is_neutral(k, reduce, term.args[2])) return -1;
   return k.body[static_cast<std::size_t>(term.args[0])].kind == kind::inside ? term.args[0] : -1;
 }
@@ -61,12 +64,21 @@ inline void bound(const tree& t, const range& r, int axis, const series<int>& op
   }
 }
 
+inline bool adds_terms(const node& n) { return (n.what == act::merge && n.tile < 0) || n.what == act::matrix; }
 /// Whether the statements at `from` merge terms of a reduction.
 inline bool merges(const tree& t, int from, int value) {
   bool found = false;
-  for_each_inside(t, from,
-                  [&](int n) { found = found || (t[n].what == act::merge && t[n].value == value && t[n].tile < 0); });
+  for_each_inside(t, from, [&](int n) { found = found || (adds_terms(t[n]) && t[n].value == value); });
   return found;
+}
+/// Whether all reductions along an axis at `from` have one mask.
+inline bool have_one_mask(const tree& t, int from, int axis, int mask) {
+  bool one = true;
+  for_each_inside(t, from, [&](int n) {
+    if (!adds_terms(t[n]) || !(axes_over(t.at(t[n].value)) >> axis & 1u)) return;
+    one = one && mask_of(*t.code, t.at(t[n].value)) == mask;
+  });
+  return one;
 }
 inline bool stores_something(const tree& t, int from) {
   bool found = false;
@@ -81,6 +93,8 @@ inline void bound_loops(tree& t, int from, int value, int axis, int mask, series
     bool in_turn = t.loop(p).to != bind::threads && t.loop(p).to != bind::grid;
     for (int o : open) in_turn = in_turn && (t.loop(o).axis != axis || t.loop(o).to != bind::threads);
     if (t.loop(p).axis == axis && in_turn && !stores_something(t, c)) {
+      const bool bounded = !t.loop(p).low.empty() || !t.loop(p).high.empty();
+      if (bounded || !have_one_mask(t, c, axis, mask)) continue;
       piece copy = t.loop(p);
       copy.of = t.origin(p);
       for (const auto& r : t.at(mask).ranges) bound(t, r, axis, open, copy);
@@ -101,11 +115,12 @@ inline void bound_loops(tree& t, int from, int value, int axis, int mask, series
 inline void place_ranges(tree& t) {
   for (std::size_t v = 0; v < t.code->body.size(); ++v) {
     const instruction& i = t.code->body[v];
-    if (i.kind != kind::reduce || i.over.size() != 1) continue;
+    if (i.kind != kind::reduce) continue;
     const int mask = detail::mask_of(*t.code, i);
+    if (i.over.size() != 1 && !contraction_of(*t.code, static_cast<int>(v))) continue;
     series<int> open;
     for (std::size_t l = 0; mask >= 0 && l < t.launches.size(); ++l)
-      detail::bound_loops(t, t.launches[l].root, static_cast<int>(v), i.over[0], mask, open);
+      detail::bound_loops(t, t.launches[l].root, static_cast<int>(v), i.over.back(), mask, open);
   }
 }
 

@@ -32,16 +32,23 @@ inline int wait_for(tree& t, int x, int lag) {
 }
 inline bool is_asked_for(const node& n) { return n.what == act::copy && n.by != mover::threads; }
 
+/// Copies of one loop that run equally far ahead: they are asked for together.
+struct copies_ahead {
+  int ahead;
+  series<int> first, later;
+};
+
 /// The statements of the loop `l` with its copies asked for ahead; the copies for its first turns go to `before`.
 inline series<int> staged_inside(tree& t, int l, series<int>& before) {
   series<int> waits, late, rest;
+  series<copies_ahead> all;
+  const int p = t[l].piece;
   for (int c : series<int>(t[l].inside)) {
     if (!is_asked_for(t[c])) {
       rest.push_back(c);
       continue;
     }
-    const int x = t[c].to, p = t[l].piece;
-    const int ahead = t.tiles[static_cast<std::size_t>(x)].slots - 1;
+    const int x = t[c].to, ahead = t.tiles[static_cast<std::size_t>(x)].slots - 1;
     if (ahead > 0 && t.loop(p).part != turns::all)
       throw refusal{"stage: the copies into v" + std::to_string(t[c].value) + "'s slots cross the loops into which " +
                         name(t, p) + " is peeled; say guard or pad",
@@ -51,11 +58,16 @@ inline series<int> staged_inside(tree& t, int l, series<int>& before) {
       late.push_back(wait_for(t, x, 0));
       continue;
     }
-    const int head = turn_of(t, p, turns::head, ahead), next = turn_of(t, p, turns::next, ahead);
-    const int again = t.add(node(t[c]));
-    before.push_back(loop_over(t, head, {again}));
+    std::size_t g = 0;
+    while (g < all.size() && all[g].ahead != ahead) ++g;
+    if (g == all.size()) all.push_back({ahead, {}, {}});
+    all[g].first.push_back(t.add(node(t[c])));
+    all[g].later.push_back(c);
     waits.push_back(wait_for(t, x, ahead - 1));
-    late.push_back(loop_over(t, next, {c}));
+  }
+  for (auto& g : all) {
+    before.push_back(loop_over(t, turn_of(t, p, turns::head, g.ahead), std::move(g.first)));
+    waits.push_back(loop_over(t, turn_of(t, p, turns::next, g.ahead), std::move(g.later)));
   }
   for (int c : late) waits.push_back(c);
   for (int c : rest) waits.push_back(c);

@@ -154,6 +154,22 @@ inline std::uint32_t axes_of(const affine& at) {
   return mask;
 }
 
+/// Those pieces whose axis is in a mask.
+inline series<int> pieces_along(const tree& t, const series<int>& pieces, std::uint32_t axes) {
+  series<int> out;
+  for (int p : pieces)
+    if (axes >> t.loop(p).axis & 1u) out.push_back(p);
+  return out;
+}
+
+/// The axes of a tile's sides; a side of one piece is none.
+inline std::uint32_t axes_of_tile(const tree& t, int x) {
+  std::uint32_t mask = 0;
+  for (const auto& s : t.tiles[static_cast<std::size_t>(x)].along)
+    if (s.piece < 0) mask |= 1u << s.axis;
+  return mask;
+}
+
 /// Calls f(int node) for `from` and all statements inside it, outermost first.
 template <class F>
 void for_each_inside(const tree& t, int from, F&& f) {

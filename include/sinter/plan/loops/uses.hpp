@@ -35,6 +35,22 @@ inline int count_of_parts(const instruction& i) {
   return 1;
 }
 
+/// Whether `value` is `of`, or a value of which `of` is computed at the same position, along the same axes.
+inline bool is_made_of(const kernel& k, int of, int value) {
+  if (of == value) return true;
+  const instruction& i = k.body[static_cast<std::size_t>(of)];
+  if (i.kind != kind::compute || k.body[static_cast<std::size_t>(value)].axes != i.axes) return false;
+  for (int a : i.args)
+    if (is_made_of(k, a, value)) return true;
+  return false;
+}
+/// The operand, 0 or 1, of the contraction `product` that is made of `value`; -1: neither.
+inline int operand_of_matrix(const tree& t, int product, int value) {
+  const auto c = contraction_of(*t.code, product);
+  if (!c || value < 0) return -1;
+  return is_made_of(*t.code, c->x, value) ? 0 : is_made_of(*t.code, c->y, value) ? 1 : -1;
+}
+
 /// The values that a statement starts from.
 inline series<int> roots_of(const tree& t, const node& n) {
   series<int> out;
@@ -78,6 +94,16 @@ inline series<tile_use> uses_of(const tree& t, const node& n, const series<int>&
   for (int p = 0; n.tile >= 0 && n.what != act::wait && p < parts; ++p) out.push_back({n.tile + p, false});
   for (int p = 0; n.to >= 0 && p < parts; ++p) out.push_back({n.to + p, true});
   return out;
+}
+
+/// The tile with a fragment of which a weighted merge computes its weights; -1: none.
+inline int score_of(const tree& t, const node& n, const series<int>& open) {
+  for (int v : values_read(t, n)) {
+    const int x = visible_tile(t, v, open);
+    if (x >= 0 && t.tiles[static_cast<std::size_t>(x)].row >= 0 && t.tiles[static_cast<std::size_t>(x)].operand == 2)
+      return x;
+  }
+  return -1;
 }
 
 /// Whether a tile is the same for all threads of a block.

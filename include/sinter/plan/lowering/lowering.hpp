@@ -36,23 +36,67 @@ struct op_lowering {
 /// The row of an op. (ops/table.hpp)
 SINTER_API const op_lowering& lowering_of(ir::op code);
 
+/// The graph whose nodes a kernel computes, and the values that are known.
+struct lowering_scope {
+  /// A value at coordinates, computed under ranges.
+  struct known_value {
+    coordinates at;
+    int value = -1;
+    series<range> ranges;
+  };
+  struct placed_value {
+    coordinates first;
+    int second = -1;
+  };
+
+  const ir::graph* graph = nullptr;
+  const memory_map* memory = nullptr;
+  sorted_set<node_id> targets;
+  sorted_map<node_id, placed_value> placed;  ///< roots of this kernel: coordinates and instruction
+  sorted_map<node_id, series<known_value>> memo;
+};
+
+/// The part of a node, computed in its kernel. `input` gives the part's inputs, which are values of the node's own graph.
+struct lowered_part {
+  lowering_scope scope;  ///< the part's; that of the node's graph while the part is computed
+  memory_map memory;
+  node_id site = ir::no_node;
+  sinter::detail::callback<int(std::size_t input, const coordinates& at)> input;
+  bool outside = false;  ///< an input is being computed
+
+  lowered_part(const ir::graph& part, node_id of, series<std::int64_t> hints) : site(of) {
+    memory.stored.assign(part.size(), 0);
+    memory.strides.resize(part.size());
+    memory.hints = std::move(hints);
+    scope.graph = &part;
+    scope.memory = &memory;
+  }
+  lowered_part(const lowered_part&) = delete;
+  lowered_part& operator=(const lowered_part&) = delete;
+};
+
 class lowering {
  public:
   lowering(const ir::graph& g, std::span<const root> roots, const memory_map& memory, series<dim> axes)
-      : g_(g), roots_(roots), memory_(memory), axes_(std::move(axes)) {}
+      : roots_(roots), axes_(std::move(axes)) {
+    here_.graph = &g;
+    here_.memory = &memory;
+  }
 
   kernel run() {
-    for (const auto& r : roots_) targets_.insert(r.target);
+    for (const auto& r : roots_) here_.targets.insert(r.target);
     for (const auto& r : roots_)
-      if (r.value == r.target) lowering_of(g_[r.value].code).place(*this, r);
+      if (r.value == r.target) lowering_of(graph()[r.value].code).place(*this, r);
       else place_aligned(r);
-    if (k_.stands_alone() && roots_.size() > 1)
+    if (k_.stands_alone() && !k_.by_recipe && roots_.size() > 1)
       throw refusal{"a scan, a sort or a search has a kernel of its own", ir::no_node};
     for (auto& e : axes_) k_.axes.push_back({e, role::inner});
     return std::move(k_);
   }
 
-  const ir::graph& graph() const { return g_; }
+  const ir::graph& graph() const { return *here_.graph; }
+  const memory_map& memory() const { return *here_.memory; }
+  std::span<const root> roots() const { return roots_; }
   kernel& code() { return k_; }
   const series<dim>& axes() const { return axes_; }
   std::size_t n() const { return axes_.size(); }
@@ -69,7 +113,7 @@ class lowering {
       ranges_.clear();
       if (&candidate == &all.back()) return place_at(r, *at);
       const auto saved = k_;
-      const auto memo = memo_;
+      const auto memo = here_.memo;
       const auto kept = kept_;
       try {
         return place_at(r, *at);
@@ -77,7 +121,7 @@ class lowering {
         if (no.needs_memory != ir::no_node) throw;
         why = no.why;
         k_ = saved;
-        memo_ = memo;
+        here_.memo = memo;
         kept_ = kept;
       }
     }
@@ -119,34 +163,49 @@ class lowering {
 
   /// The instruction for node `id` at coordinates `at`.
   int value_at(node_id id, coordinates at) {
-    const ir::node& v = g_[id];
+    const ir::node& v = graph()[id];
     for (std::size_t d = 0; d < at.size(); ++d)
       if (v.extents[d].is(1)) at[d] = constant_coordinate(0, n());
-    if (const auto p = placed_.find(id); p != placed_.end()) {
+    if (part_ != nullptr && v.code == ir::op::input) return input_of_part(*part_, id, at);
+    if (const auto p = here_.placed.find(id); p != here_.placed.end()) {
       if (!(p->second.first == at))
         throw refusal{"%" + std::to_string(id) + " is read at another index than it is computed at", ir::no_node};
       return p->second.second;
     }
-    if (targets_.count(id))
+    if (here_.targets.count(id))
       throw refusal{"%" + std::to_string(id) + " is complete only when its kernel ends", ir::no_node};
-    if (const auto known = memo_.find(id); known != memo_.end())
+    if (const auto known = here_.memo.find(id); known != here_.memo.end())
       for (const auto& x : known->second)
         if (x.at == at && holds_here(x.ranges)) return x.value;
-    const int value = memory_.stored[id] && !has_nothing(id) ? load(id, at) : computed(id, at);
-    memo_[id].push_back({std::move(at), value, ranges_});  // after its operands, so mostly at the map's end
+    const int value = memory().stored[id] && !has_nothing(id) ? load(id, at) : computed(id, at);
+    here_.memo[id].push_back({std::move(at), value, ranges_});  // after its operands, so mostly at the map's end
+    return value;
+  }
+
+  /// The instruction for a node of a part at coordinates `at`. Its instructions are the site's.
+  int value_in(lowered_part& part, node_id id, const coordinates& at) {
+    enter(part);
+    int value = -1;
+    try {
+      value = value_at(id, at);
+    } catch (const refusal& no) {  // no node of a part can be in memory
+      if (part.outside) throw;
+      throw refusal{no.why, ir::no_node};
+    }
+    leave(part);
     return value;
   }
 
   /// An empty node is never read in a loop: it is not loaded, because the load could be hoisted out of the loop.
-  bool has_nothing(node_id id) const { return ir::product(g_[id].extents).is(0); }
+  bool has_nothing(node_id id) const { return ir::product(graph()[id].extents).is(0); }
 
   /// A value that is too deep, or one instruction too many, must be in memory: compilers take long for very large kernels.
   int computed(node_id id, const coordinates& at) {
-    if ((depth_ >= most_deep || k_.body.size() >= most_instructions) && !g_[id].in.empty())
+    if ((depth_ >= most_deep || k_.body.size() >= most_instructions) && !graph()[id].in.empty())
       throw refusal{"more operations than a kernel may have, or have in a row", id};
     if (has_nothing(id)) return of_nothing(id, at);
     ++depth_;
-    const int value = lowering_of(g_[id].code).value(*this, id, at);
+    const int value = lowering_of(graph()[id].code).value(*this, id, at);
     --depth_;
     return value;
   }
@@ -155,23 +214,25 @@ class lowering {
   /// conditions of pads that are read through.
   access address(node_id id, coordinates at, const series<dim>& axes, series<range>* within = nullptr) {
     for (;;) {
-      const ir::node& v = g_[id];
+      const ir::node& v = graph()[id];
       for (std::size_t d = 0; d < at.size(); ++d)
         if (v.extents[d].is(1)) at[d] = constant_coordinate(0, axes.size());
-      if (targets_.count(id))
+      if (here_.targets.count(id))
         throw refusal{"%" + std::to_string(id) + " is complete only when its kernel ends", ir::no_node};
-      if (memory_.stored[id]) return {buffer(k_, g_, memory_, id, false), linear(at, strides_of(id), axes.size())};
-      if (within != nullptr && id < memory_.read_through.size() && memory_.read_through[id]) {
-        at = lowering_of(v.code).parts(g_, id, at, axes.size())[0];
+      if (memory().stored[id])
+        return {buffer(k_, graph(), memory(), id, false), linear(at, strides_of(id), axes.size())};
+      if (within != nullptr && id < memory().read_through.size() && memory().read_through[id]) {
+        at = lowering_of(v.code).parts(graph(), id, at, axes.size())[0];
         id = v.in[0];
         for (std::size_t d = 0; d < at.size(); ++d)
-          if (!v.attr.dims[d].is(0) || !v.attr.dims[at.size() + d].is(0)) within->push_back({at[d], g_[id].extents[d]});
+          if (!v.attr.dims[d].is(0) || !v.attr.dims[at.size() + d].is(0))
+            within->push_back({at[d], graph()[id].extents[d]});
         continue;
       }
       const auto through = lowering_of(v.code).through;
       if (through == nullptr) throw refusal{"an operand that is read as a whole has to be in memory", id};
       if (reads_offset(v))
-        return {buffer(k_, g_, memory_, v.in[0], false), linear(at, row_major_strides(v.extents), axes.size())};
+        return {buffer(k_, graph(), memory(), v.in[0], false), linear(at, row_major_strides(v.extents), axes.size())};
       at = through(*this, id, at, axes);
       id = v.in[0];
     }
@@ -181,7 +242,7 @@ class lowering {
   int of_nothing(node_id id, const coordinates& at) {
     instruction i;
     i.kind = kind::literal;
-    i.type = g_[id].type;
+    i.type = graph()[id].type;
     for (const affine& c : at) i.axes |= axes_of(k_, c);
     return add(k_, std::move(i));
   }
@@ -221,10 +282,10 @@ class lowering {
   int load_from(node_id id, affine offset) {
     instruction i;
     i.kind = kind::load;
-    i.type = g_[id].type;
-    i.where = g_[id].where;
+    i.type = graph()[id].type;
+    i.where = graph()[id].where;
     i.origin = id;
-    i.at = {buffer(k_, g_, memory_, id, false), std::move(offset)};
+    i.at = {buffer(k_, graph(), memory(), id, false), std::move(offset)};
     i.axes = axes_of(k_, i.at.at);
     for (std::size_t k = 0; k < k_.body.size(); ++k)
       if (k_.body[k].kind == kind::load && k_.body[k].at == i.at && holds_here(ranges_of(k_.body[k])))
@@ -251,7 +312,7 @@ class lowering {
     if (ranges_.size() + ranges.size() > most_ranges)
       throw refusal{"a read of %" + std::to_string(id) + " depends on too many conditions", id};
     const auto outside = ranges_;
-    const auto of = std::exchange(guarding_, g_[id].code);
+    const auto of = std::exchange(guarding_, graph()[id].code);
     for (auto& r : ranges) {
       r.mostly = is_mostly(r);
       ranges_.push_back(std::move(r));
@@ -264,10 +325,10 @@ class lowering {
     instruction i;
     i.kind = kind::compute;
     i.code = ir::op::select;
-    i.type = g_[id].type;
-    i.where = g_[id].where;
+    i.type = graph()[id].type;
+    i.where = graph()[id].where;
     i.origin = id;
-    i.args = {inside(k_, g_[id].code, here), made, rest};
+    i.args = {inside(k_, graph()[id].code, here), made, rest};
     for (int a : i.args) i.axes |= k_.body[static_cast<std::size_t>(a)].axes;
     return add(k_, std::move(i));
   }
@@ -275,8 +336,8 @@ class lowering {
   /// A store of a root's whole node, computed as instruction `value` at `at`.
   void store(const root& r, const coordinates& at, int value) {
     k_.stores.push_back(
-        {value, {buffer(k_, g_, memory_, r.target, true), linear(at, strides_of(r.target), n())}, false, {}});
-    placed_[r.target] = {at, value};
+        {value, {buffer(k_, graph(), memory(), r.target, true), linear(at, strides_of(r.target), n())}, false, {}});
+    here_.placed[r.target] = {at, value};
   }
 
   /// Restricts later roots to iterate along these axes.
@@ -284,26 +345,50 @@ class lowering {
 
   /// The coordinates of the operand of the reshape `id`; if there are none, one of the two must be in memory.
   coordinates reshaped(node_id id, const affine& offset, const series<dim>& axes) {
-    const node_id below = g_[id].in[0];
+    const node_id below = graph()[id].in[0];
     const bool loaded = offset.index >= 0 && axes.size() == n();
-    auto at = digits(offset, g_[below].extents, axes);
-    if (loaded && !std::holds_alternative<coordinates>(at)) return loaded_digits(offset, g_[below].extents);
+    auto at = digits(offset, graph()[below].extents, axes);
+    if (loaded && !std::holds_alternative<coordinates>(at)) return loaded_digits(offset, graph()[below].extents);
     if (const auto* split = std::get_if<split_request>(&at); split && split->axis < n()) throw *split;
     if (auto* c = std::get_if<coordinates>(&at)) return std::move(*c);
-    throw refusal{"a reshape to " + ir::text_of(g_[below].extents) + " does not follow the axes",
-                  memory_.stored[below] ? id : below};
+    throw refusal{"a reshape to " + ir::text_of(graph()[below].extents) + " does not follow the axes",
+                  memory().stored[below] ? id : below};
   }
 
   /// True for a node that is in memory in row-major order before this kernel runs.
   bool is_dense(node_id id) const {
-    return memory_.stored[id] && !targets_.count(id) &&
-           (memory_.strides[id].empty() || memory_.strides[id] == row_major_strides(g_[id].extents));
+    return memory().stored[id] && !here_.targets.count(id) &&
+           (memory().strides[id].empty() || memory().strides[id] == row_major_strides(graph()[id].extents));
   }
 
   /// True for a reshape of a dense node: a read of it needs only an offset.
   bool reads_offset(const ir::node& v) const { return v.code == ir::op::reshape && is_dense(v.in[0]); }
 
  private:
+  void enter(lowered_part& part) {
+    std::swap(here_, part.scope);
+    part_ = &part;
+    begun_ = k_.body.size();
+  }
+  void leave(lowered_part& part) {
+    std::swap(here_, part.scope);
+    part_ = nullptr;
+    for (std::size_t i = begun_; i < k_.body.size(); ++i) {
+      k_.body[i].node = ir::no_node;
+      k_.body[i].origin = part.site;
+    }
+  }
+  int input_of_part(lowered_part& part, node_id id, const coordinates& at) {
+    std::size_t which = 0;
+    while (graph().inputs[which] != id) ++which;
+    leave(part);
+    part.outside = true;
+    const int value = part.input(which, at);
+    part.outside = false;
+    enter(part);
+    return value;
+  }
+
   /// The value of an index map.
   int value_of(affine a) {
     if (a.index < 0) return position(k_, a);
@@ -329,13 +414,6 @@ class lowering {
     return at;
   }
 
-  /// A value at coordinates, computed under ranges.
-  struct known_value {
-    coordinates at;
-    int value = -1;
-    series<range> ranges;
-  };
-
   /// True when ranges hold wherever the current value is read.
   bool holds_here(const series<range>& ranges) const {
     return std::all_of(ranges.begin(), ranges.end(),
@@ -350,21 +428,21 @@ class lowering {
   bool is_mostly(const range& r) const {
     std::int64_t positions = 1;
     for (std::size_t a = 0; a < n(); ++a)
-      positions += std::abs(r.at.stride[a].evaluate(memory_.hints)) * (axes_[a].evaluate(memory_.hints) - 1);
-    return 8 * r.extent.evaluate(memory_.hints) >= 7 * positions;
+      positions += std::abs(r.at.stride[a].evaluate(memory().hints)) * (axes_[a].evaluate(memory().hints) - 1);
+    return 8 * r.extent.evaluate(memory().hints) >= 7 * positions;
   }
 
   void place_at(const root& r, const coordinates& at) {
-    const ir::node& target = g_[r.target];
+    const ir::node& target = graph()[r.target];
     coordinates to = at;
     int value = -1;
     plan::store out;
     if (r.value == ir::no_node) {
       value = literal(k_, target.type, r.fill);
-    } else if (has_nothing(r.value) && !lowering_of(g_[r.value].code).stored) {
+    } else if (has_nothing(r.value) && !lowering_of(graph()[r.value].code).stored) {
       value = literal(k_, target.type, {});
     } else if (r.value == r.target) {
-      value = lowering_of(g_[r.value].code).root_value(*this, r.value, at, to);
+      value = lowering_of(graph()[r.value].code).root_value(*this, r.value, at, to);
     } else {
       value = value_at(r.value, at);
     }
@@ -380,10 +458,10 @@ class lowering {
     }
     for (std::size_t d = 0; d < r.start.size(); ++d) to[d] = to[d] + constant_coordinate(r.start[d], n());
     out.value = value;
-    out.at = {buffer(k_, g_, memory_, r.target, true),
+    out.at = {buffer(k_, graph(), memory(), r.target, true),
               linear(to, r.in_own_order ? row_major_strides(r.extents) : strides_of(r.target), n())};
     k_.stores.push_back(std::move(out));
-    if (r.value == r.target) placed_[r.target] = {std::move(to), value};
+    if (r.value == r.target) here_.placed[r.target] = {std::move(to), value};
   }
 
   /// The axis lists that a root's extents may follow: all, or those kept by a placed reduction.
@@ -406,21 +484,19 @@ class lowering {
   }
 
   series<dim> strides_of(node_id id) const {
-    return memory_.strides[id].empty() ? row_major_strides(g_[id].extents) : memory_.strides[id];
+    return memory().strides[id].empty() ? row_major_strides(graph()[id].extents) : memory().strides[id];
   }
 
   static constexpr std::size_t most_instructions = 4096;
   static constexpr int most_deep = 1000;
 
-  const ir::graph& g_;
   std::span<const root> roots_;
-  const memory_map& memory_;
+  lowering_scope here_;
+  lowered_part* part_ = nullptr;  ///< whose nodes are computed
+  std::size_t begun_ = 0;         ///< the first instruction of its nodes
   int depth_ = 0;
   series<dim> axes_;
   kernel k_;
-  sorted_set<node_id> targets_;
-  sorted_map<node_id, std::pair<coordinates, int>> placed_;  ///< roots of this kernel: coordinates and instruction
-  sorted_map<node_id, series<known_value>> memo_;
   series<range> ranges_;              ///< hold wherever the current value is read
   ir::op guarding_ = ir::op::pad;     ///< the op of the last range
   series<series<std::size_t>> kept_;  ///< for each placed reduction, the axes that it keeps

@@ -387,6 +387,10 @@ SINTER_API void schedule(kernel& k, std::span<const std::int64_t> hints, const t
     p.terms = ir::product(p.k).evaluate(hints);
     return;
   }
+  if (k.by_recipe) {
+    for (axis& a : k.axes) a.hint = a.extent.evaluate(hints);
+    return;
+  }
   if (k.stands_alone()) return detail::assign_scan_roles(k);
   const std::uint32_t reduced = t.lockstep > 1 ? 0 : detail::reduced_axes(k);
   if (!reduced) return detail::schedule_rows(k, hints, t);

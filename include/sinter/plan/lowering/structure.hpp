@@ -103,6 +103,10 @@ class structure_writer {
       append(static_cast<std::uint8_t>(v.attr.ints.size()));
       for (auto x : v.attr.ints) append(x);
     }
+    if (v.attr.step) {
+      append(static_cast<std::uint64_t>(v.attr.step->text.size()));
+      out_.key += v.attr.step->text;
+    }
     append(static_cast<std::uint32_t>(v.in.size()));
     for (auto x : v.in) refer(x);
   }

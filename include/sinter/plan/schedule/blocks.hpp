@@ -72,7 +72,7 @@ inline block_schedule column_blocks(const kernel& k, const target& t) {
   const dim outer = k.extent(role::outer);
   if (only_columns(k)) {
     const auto shape = columns_of(k, t);
-    const int resident = std::max(1, (is_heavy(k) ? 512 : 1024) / shape.threads());
+    const int resident = std::max(1, shape.resident / shape.threads());
     block_schedule s{shape, {}, {{outer * shape.tiles * dim(shape.chunks), shape.threads(), resident}}};
     if (shape.chunks > 1) add_finish(s, k, shape.chunks);
     return s;

@@ -13,14 +13,28 @@ struct column_shape : lanes {
   int across = 32, down = 8;
   dim count;  ///< number of vectors in a row
   dim tiles;
-  int chunks = 1;  ///< blocks that share a tile's rows
+  int chunks = 1;       ///< blocks that share a tile's rows
+  int resident = 1024;  ///< threads for which a multiprocessor has registers
   int threads() const { return across * down; }
 };
+
+/// The registers of a thread for its columns' sums, for values of its columns, and for its part of the rows in flight.
+inline std::int64_t column_registers(const kernel& k, const column_shape& s) {
+  std::int64_t bytes = 0;
+  for (const int id : arrays_of(k)) bytes += s.width * accumulator_bytes(k, id);
+  for (const int id : needed(k, work_of(k, 0))) {
+    const instruction& i = k.body[static_cast<std::size_t>(id)];
+    if (i.kind != kind::load || !(i.axes & k.mask(role::inner))) continue;
+    bytes += (i.axes & k.mask(role::row) ? s.vectors : 1) * s.width * static_cast<std::int64_t>(size_of(i.type));
+  }
+  return bytes / 4;
+}
 
 inline column_shape columns_of(const kernel& k, const target& t) {
   column_shape s;
   static_cast<lanes&>(s) = reducing_lanes(k);
   if (s.width == 8 || is_heavy(k)) s.vectors = 2;
+  if (is_heavy(k) || column_registers(k, s) > 48) s.resident = 512;
   s.count = vectors_of_row(k.extent(role::inner), s.width);
   const std::int64_t count = s.count.number().value_or(1024);
   s.across = static_cast<int>(std::min<std::int64_t>(power_of_two(std::max<std::int64_t>(count, 1)), 32));
@@ -46,15 +60,15 @@ inline column_shape columns_of(const kernel& k, const target& t) {
     s.across = std::min(s.across, 8);
     while (s.across > 1 && s.width * s.across > 8 && count * outer / s.across * 2 <= t.multiprocessors) s.across /= 2;
     s.tiles = s.count.is(0) ? dim(1) : ceil_div(s.count, s.across);
-    s.down = 1024 / s.across;
+    s.down = s.resident / s.across;
     while (s.down > 32 / s.across && (s.down / 2 * s.vectors >= rows || !has_room())) s.down /= 2;
     return s;
   }
   while (s.down > 1 && (s.down / 2 >= rows || !has_room())) s.down /= 2;
-  // One wave of 1024 threads on each multiprocessor: with 64 bytes each, 64 KiB are in flight. Three quarters of a wave
-  // suffice to save a second launch.
-  const std::int64_t most = std::int64_t{1024 / s.threads()} * t.multiprocessors,
-                     wave = 4 * tiles >= 3 * most ? 1 : round_up(most, tiles);
+  // One wave of the resident threads: with 64 bytes each of 1024, 64 KiB are in flight. Three quarters of a wave suffice to
+  // save a second launch. A few blocks more than a wave would take as long as two.
+  const std::int64_t most = std::int64_t{s.resident / s.threads()} * t.multiprocessors,
+                     wave = 4 * tiles >= 3 * most ? 1 : most / tiles;
   s.chunks = static_cast<int>(std::clamp<std::int64_t>(std::min(wave, rows / (s.down * s.vectors)), 1, 1024));
   return s;
 }

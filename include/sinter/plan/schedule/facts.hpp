@@ -5,6 +5,8 @@
 #include <limits>
 #include <string_view>
 
+#include "../kernel/target.hpp"
+
 namespace sinter::engine::plan::schedules {
 
 /// The default is a target without limits.
@@ -13,10 +15,21 @@ struct facts {
   std::int64_t register_bytes = unlimited;             ///< of a thread
   std::int64_t shared_bytes = unlimited;               ///< of a block
   std::int64_t stack_bytes = unlimited;                ///< of a thread
+  int processors = 1;                                  ///< that share a kernel's tasks, on a GPU its blocks
   int threads = 0;                                     ///< warps of a block; 0: a task is one thread
-  bool (*has)(std::string_view capability) = nullptr;  ///< "sm_80", "avx512f"; null: all
+  bool (*has)(std::string_view capability) = nullptr;  ///< "sm_80", "tf32", "avx512f"; null: all
 
   bool bounded() const { return shared_bytes != unlimited; }
 };
+
+/// The facts of a GPU. f32 on matrix units, whose operands are rounded, is an option.
+inline facts device_facts(const target& t) {
+  // 255 registers, less those for addresses and turns.
+  facts f{.register_bytes = 4 * 215, .shared_bytes = t.shared_bytes, .processors = t.multiprocessors, .threads = 4};
+  if (!t.copies_async) f.has = [](std::string_view) { return false; };
+  else if (t.tf32) f.has = [](std::string_view what) { return what == "sm_80" || what == "tf32"; };
+  else f.has = [](std::string_view what) { return what == "sm_80"; };
+  return f;
+}
 
 }  // namespace sinter::engine::plan::schedules

@@ -31,6 +31,17 @@ inline bool same(const fragment& a, const fragment& b) {
   return equal(a.registers, b.registers) && equal(a.lanes, b.lanes);
 }
 
+/// Whether sums, taken several side by side, are a left operand as they lie: each lane has its elements of both, and further sums
+/// are the operand's last registers.
+inline bool chains(const fragment& sums, const fragment& left, int columns) {
+  const std::size_t n = sums.registers.size();
+  if (!same({sums.registers, sums.lanes}, {left.registers.first(std::min(n, left.registers.size())), left.lanes}))
+    return false;
+  for (std::size_t b = n; b < left.registers.size(); ++b, columns *= 2)
+    if (left.registers[b] != columns) return false;
+  return true;
+}
+
 enum class scope : std::uint8_t { thread, warp };
 
 /// sum(m, n) += x(m, k) · y(k, n).
@@ -169,7 +180,7 @@ inline constexpr intrinsic table[] = {
      {y32_registers, y32_lanes},
      {registers_of_sum, lanes_of_sum},
      loops::layout::rows,
-     "sm_80"},
+     "tf32"},
     {"mma_s8",
      dtype::i8,
      dtype::i8,

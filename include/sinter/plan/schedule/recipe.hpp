@@ -85,4 +85,21 @@ inline int matrix_row(const kernel& k, const contraction& c, const facts& f, sco
   return found;
 }
 
+/// The row of the intrinsics for a product on a CPU. Factors that no row takes as they are may be widened first.
+struct cpu_row {
+  int row = -1;
+  bool widens = false;
+};
+inline cpu_row cpu_row_of(const kernel& k, const contraction& c, const facts& f) {
+  if (const int row = matrix_row(k, c, f, scope::thread); row >= 0) return {row, false};
+  const auto all = intrinsics();
+  const auto type = [&](int v) { return k.body[static_cast<std::size_t>(v)].type; };
+  cpu_row out;
+  for (std::size_t r = 0; r < all.size(); ++r)
+    if (all[r].who == scope::thread && all[r].x == type(c.x) && all[r].y == type(c.y) && all[r].sum == type(c.reduce) &&
+        (!f.has || f.has(all[r].needs)))
+      out = {static_cast<int>(r), true};
+  return out;
+}
+
 }  // namespace sinter::engine::plan::schedules

@@ -279,6 +279,22 @@ SINTER_API void make_all(std::span<job* const> jobs, const disk_cache& cache, co
     if (e) std::rethrow_exception(e);
 }
 
+/// Throws compile_error that names kernels which a process without a compiler lacks: their ops, from their texts' first lines.
+[[noreturn]] SINTER_API void fail_missing(std::span<job* const> missing) {
+  constexpr std::size_t most_named = 8;
+  const std::string problem = find_compiler()->problem;
+  std::string names;
+  for (std::size_t i = 0; i < missing.size() && i < most_named; ++i) {
+    const std::string text = missing[i]->source->str();
+    names += (i ? ", " : "") + (text.starts_with("// ") ? text.substr(3, text.find('\n') - 3) : "a kernel");
+  }
+  if (missing.size() > most_named) names += ", ...";
+  throw compile_error("[compile] " + std::to_string(missing.size()) +
+                          (missing.size() == 1 ? " kernel is" : " kernels are") +
+                          " neither in the cache nor in a bundle that was loaded: " + names + ". " + problem,
+                      outcome::missing, "", problem);
+}
+
 /// One finished job for each source, in order; equal sources share one.
 SINTER_API series<job> make_modules(std::span<const shared_text> sources, const toolchain& with) {
   const disk_cache cache;
@@ -307,6 +323,7 @@ SINTER_API series<job> make_modules(std::span<const shared_text> sources, const 
     if (!found) missing.push_back(&j);
   }
   if (!missing.empty()) {
+    if (with.domain().empty() && compiles_nothing()) fail_missing({missing.data(), missing.size()});
     with.check();
     make_all(missing, cache, with);
   }

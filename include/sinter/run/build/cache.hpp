@@ -22,35 +22,15 @@
 #include "../../base/log.hpp"
 #include "../../base/series.hpp"
 #include "../../base/text.hpp"
+#include "../digest.hpp"
 #include "../file.hpp"
 #include "../host/compiler.hpp"
 #include "../host/isa.hpp"
 #include "../library.hpp"
+#include "../ranks.hpp"
 #include "cache_files.hpp"
 
 namespace sinter::engine::run {
-
-/// 128 bits from two unrelated hashes.
-struct digest {
-  std::uint64_t first = 0, second = 0;
-  bool operator==(const digest&) const = default;
-};
-
-/// The first half mixes as MurmurHash3 (Appleby, public domain) does.
-SINTER_API digest digest_of(std::string_view bytes, digest seed = {0xcbf29ce484222325ull, 0x9e3779b97f4a7c15ull}) {
-  std::uint64_t h = seed.second ^ bytes.size(), other = seed.first;
-  for (std::size_t at = 0; at < bytes.size(); at += 8) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, bytes.data() + at, std::min<std::size_t>(8, bytes.size() - at));
-    h = (std::rotl(h, 29) ^ word) * 0xd6e8feb86659fd93ull;
-    h ^= h >> 32;
-    other = std::rotl(other ^ std::rotl(word * 0x87c37b91114253d5ull, 31) * 0x4cf5ad432745937full, 27) * 5 + 0x52dce729;
-  }
-  other ^= bytes.size();
-  other = (other ^ other >> 33) * 0xff51afd7ed558ccdull;
-  other = (other ^ other >> 33) * 0xc4ceb9fe1a85ec53ull;
-  return {other ^ other >> 33, h};
-}
 
 /// The digest of a regular file's contents; false if it cannot be read.
 SINTER_API bool digest_of_file(const std::string& path, digest& out) {
@@ -330,12 +310,13 @@ class disk_cache {
     return lock{-1, name, detail::file_handle()};
   }
 
-  /// Waits until no other process compiles this key, at most for `limit`; then continues without a lock.
+  /// Waits until no other process compiles this key, at most for `limit`; then continues without a lock. So it does once the
+  /// mesh has failed: the other process may be a rank that is stopped.
   lock acquire(const std::string& key, std::chrono::duration<double> limit) const {
     const auto deadline = std::chrono::steady_clock::now() + limit;
     for (auto pause = std::chrono::milliseconds(1);; pause = std::min(pause * 2, std::chrono::milliseconds(8))) {
       if (auto held = try_acquire(key)) return std::move(*held);
-      if (std::chrono::steady_clock::now() >= deadline) return {-1, "", detail::file_handle()};
+      if (std::chrono::steady_clock::now() >= deadline || world().has_failed()) return {-1, "", detail::file_handle()};
       std::this_thread::sleep_for(pause);
     }
   }

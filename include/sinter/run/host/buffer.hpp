@@ -19,6 +19,7 @@
 #include "../../base/config.hpp"
 #include "../../base/error.hpp"
 #include "../../base/storage.hpp"
+#include "../kept_memory.hpp"
 
 namespace sinter::engine::run {
 
@@ -176,6 +177,7 @@ inline bool local_usable() {
 }
 
 inline void free_block(block* b) noexcept {
+  if (kept_memory::any() && kept_memory::get().is_in(b->data, b->bytes)) return;
   const std::size_t index = class_of(b->bytes + header_bytes);
   if (index < local_classes && local_usable()) {
     const std::size_t room = std::clamp<std::size_t>(local_bytes / bytes_of(index), 4, local_blocks);
@@ -244,6 +246,7 @@ storage adopt(void* data, std::size_t bytes, Deleter deleter) {
   b->data = data;
   b->bytes = bytes;
   b->release = [](sinter::detail::block* base) noexcept {
+    if (kept_memory::any() && kept_memory::get().is_in(base->data, base->bytes)) return;
     auto* const self = static_cast<owner*>(base);
     self->deleter(self->data);
     delete self;

@@ -108,6 +108,7 @@ SINTER_API host_compiler probe(const std::string& path, const std::string& stamp
 
 /// The compilers to try, in order; a set $SINTER_CXX is the only one.
 inline series<std::string> candidates(const std::string& chosen) {
+  if (chosen == "none") return {};
   if (!chosen.empty()) return {chosen};
 #if defined(SINTER_BUILD_CXX)
   return {SINTER_BUILD_CXX, "c++", "g++", "clang++"};
@@ -117,6 +118,10 @@ inline series<std::string> candidates(const std::string& chosen) {
 }
 
 }  // namespace detail
+
+/// Whether this process runs no compiler: $SINTER_CXX is "none". Kernels that are
+/// missing are then an error.
+inline bool compiles_nothing() { return detail::environment("SINTER_CXX") == "none"; }
 
 /// The host compiler. It is searched again when $SINTER_CXX, $PATH or the compiler's file changes. Never throws for a missing
 /// one: `problem` has the reason.
@@ -142,7 +147,11 @@ SINTER_API std::shared_ptr<const host_compiler> find_compiler() {
     if (found.problem.empty()) break;
     problems += "; " + found.problem;
   }
-  if (found.path.empty())
+  if (found.path.empty() && chosen == "none")
+    found.problem =
+        "SINTER_CXX=none, so nothing is compiled; make the kernels ahead by precompile(fn, args...), write them by "
+        "save_cache(path), and read them by load_cache(path)";
+  else if (found.path.empty())
     found.problem =
         (chosen.empty() ? "no C++ compiler was found" : "SINTER_CXX=" + chosen + " is not a usable C++ compiler") +
         problems + "; install g++ or clang++, or set SINTER_CXX to the path of one";

@@ -160,3 +160,21 @@ TEST_CASE("another library's context is left as it was") {
     CHECK(now == g.context);
   }).join();
 }
+
+TEST_CASE("once work is given up, no wait for it succeeds") {
+  const cuda::stream s(0);
+  cuda::event e(0);
+  e.record(s.get());
+  e.synchronize();
+  CHECK(e.done());
+  CHECK(s.done());
+  cuda::give_up_work("rank 3 has died");
+  const auto words = [](const auto& wait) { return message_of(wait).find("rank 3 has died") != std::string::npos; };
+  CHECK(words([&] { e.synchronize(); }));
+  CHECK(words([&] { static_cast<void>(e.done()); }));
+  CHECK(words([&] { static_cast<void>(s.done()); }));
+  CHECK(words([&] { cuda::synchronize(s.get()); }));
+  cuda::detail::given_up().any.store(false);
+  cuda::detail::given_up().reason.clear();
+  CHECK(e.done());
+}

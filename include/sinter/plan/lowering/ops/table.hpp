@@ -3,7 +3,9 @@
 
 #include "arg_reduce.hpp"
 #include "argsort.hpp"
+#include "attention.hpp"
 #include "broadcast.hpp"
+#include "collective.hpp"
 #include "concat.hpp"
 #include "constant.hpp"
 #include "dot.hpp"

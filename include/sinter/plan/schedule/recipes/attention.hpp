@@ -30,6 +30,63 @@ inline std::optional<attention_parts> attention_of(const kernel& k) {
 }
 inline bool takes_attention(const kernel& k, const facts&) { return attention_of(k).has_value(); }
 
+/// The part of the weighted reduction that is a product of weights and a matrix of 16 bits in memory; 0: none.
+inline int weighted_product(const kernel& k, const attention_parts& a, int row) {
+  const auto& sum = k.body[static_cast<std::size_t>(a.weighted)];
+  int found = 0;
+  for (std::size_t p = 1; p < sum.args.size(); ++p) {
+    const int v = unwidened(k, sum.args[p]);
+    if (!contraction_of_part(k, a.weighted, p)) continue;
+    if (found || !is_plain_load(k, v) ||
+        k.body[static_cast<std::size_t>(v)].type != intrinsics()[static_cast<std::size_t>(row)].y)
+      return 0;
+    found = static_cast<int>(p);
+  }
+  return found;
+}
+
+/// On the matrix units of a GPU, both products. Options: the rows of a warp, and the keys of a block.
+inline schedule make_matrix_attention(const kernel& k, const facts& f, const attention_parts& a, int row, int part,
+                                      int option) {
+  const contraction &c = a.scores, o = *contraction_of_part(k, a.weighted, static_cast<std::size_t>(part));
+  const auto& i = intrinsics()[static_cast<std::size_t>(row)];
+  const int i0 = c.m.back(), j0 = c.n[0], h0 = c.k[0], e0 = o.n.back();
+  // 32 rows a warp, if the sums of both products fit its registers.
+  const std::int64_t wide = extent_of(k, e0).number().value_or(0), high = option == 0 && wide <= 64 ? 2 * i.m : i.m,
+                     keys = option == 0   ? 64
+                            : option == 1 ? 32
+                                          : 16;
+  const auto rest = loops::tail::pad;
+  steps s("attention", k);
+  const int i1 = s.split(i0, high * f.threads, rest), i2 = s.split(i1, high, rest), i3 = s.split(i2, i.m, rest);
+  const int j1 = s.split(j0, keys, rest), j2 = s.split(j1, i.n, rest);
+  const int h1 = s.split(h0, i.k, rest), e1 = s.split(e0, i.n, rest);
+  series<int> outer = c.batch, order;
+  append(outer, all_but_last(c.m));
+  outer.push_back(i0);
+  order = outer;
+  append(order, {j0, i1, h0, i2, j1});
+  for (int x : all_but_last(o.n)) order.push_back(x);
+  append(order, {e0, i3, j2, h1, e1});
+  s.add(reorder{order});
+  s.bind(outer, loops::bind::grid);
+  s.bind({i1}, loops::bind::threads);
+  s.bind({i2, j1, e0}, loops::bind::unrolled);
+  s.bind({i3, j2, h1, e1}, loops::bind::matrix);
+  const int q = unwidened(k, c.x), keyed = unwidened(k, c.y),
+            v = unwidened(k, k.body[static_cast<std::size_t>(a.weighted)].args[static_cast<std::size_t>(part)]);
+  const auto swizzled = loops::layout::swizzle128;
+  s.add(stage{q, i0, loops::space::shared, swizzled, 1, loops::mover::async});
+  s.add(stage{q, h0, loops::space::registers});
+  s.add(stage{keyed, j0, loops::space::shared, swizzled, 2, loops::mover::async});
+  s.add(stage{keyed, h0, loops::space::registers});
+  s.add(stage{v, j0, loops::space::shared, swizzled, 2, loops::mover::async});
+  s.add(keep{c.reduce, j0});
+  s.add(use_matrix{c.reduce, row});
+  s.add(use_matrix{a.weighted, row});
+  return s.done();
+}
+
 /// Options: the blocks of rows and of keys, and whether the scores of the next block come before the current ones are used.
 inline schedule make_attention(const kernel& k, const facts& f, int option) {
   struct shape {
@@ -41,7 +98,16 @@ inline schedule make_attention(const kernel& k, const facts& f, int option) {
   const attention_parts a = *attention_of(k);
   const contraction& c = a.scores;
   const bool gpu = f.threads > 0;
-  const int row = matrix_row(k, c, f, gpu ? scope::warp : scope::thread);
+  const cpu_row on_cpu = gpu ? cpu_row{} : cpu_row_of(k, c, f);
+  const int row = gpu ? matrix_row(k, c, f, scope::warp) : on_cpu.row;
+  if (gpu && row >= 0 && !o.ahead && is_plain_load(k, unwidened(k, c.x)) && is_plain_load(k, unwidened(k, c.y)))
+    if (const int part = weighted_product(k, a, row); part && chains(intrinsics()[static_cast<std::size_t>(row)].fs,
+                                                                     intrinsics()[static_cast<std::size_t>(row)].fx, 8))
+      return make_matrix_attention(k, f, a, row, part, option);
+  const auto staged = [&](int v) {
+    return gpu || (row >= 0 && !on_cpu.widens && intrinsics()[static_cast<std::size_t>(row)].k > 1) ? unwidened(k, v)
+                                                                                                    : v;
+  };
   const auto all = intrinsics();
   const std::int64_t high = row < 0 ? 4 : all[static_cast<std::size_t>(row)].m,
                      wide = row < 0 ? 8 : all[static_cast<std::size_t>(row)].n,
@@ -56,20 +122,22 @@ inline schedule make_attention(const kernel& k, const facts& f, int option) {
   append(outer, all_but_last(c.m));
   outer.push_back(i0);
   series<int> order = outer;
-  append(order, {j0, i1, h0, j1, i2, j2, h1});
+  if (gpu) append(order, {j0, i1, h0, j1, i2, j2, h1});
+  else append(order, {j0, i1, j1, h0, i2, j2, h1});
   for (int x = 0; x < static_cast<int>(k.axes.size()); ++x)
     if (!std::count(order.begin(), order.end(), x)) order.push_back(x);  // the features of the values
   s.add(reorder{order});
   s.bind(outer, loops::bind::grid);
   s.bind({i1}, gpu ? loops::bind::threads : loops::bind::ordered);
   const auto in = gpu ? loops::space::shared : loops::space::stack;
-  s.add(stage{unwidened(k, c.x), i0, in});
   const bool vnni = row >= 0 && all[static_cast<std::size_t>(row)].y_as == loops::layout::vnni;
-  s.add(stage{unwidened(k, c.y), j0, in, vnni ? loops::layout::vnni : loops::layout::rows});
+  const auto panels = gpu || row < 0 ? loops::layout::rows : loops::layout::panel;
+  s.add(stage{staged(c.x), i0, in, vnni ? loops::layout::rows : panels});
+  s.add(stage{staged(c.y), j0, in, vnni ? loops::layout::vnni : panels});
   for (std::size_t x = 1; x < k.body[static_cast<std::size_t>(a.weighted)].args.size(); ++x)
-    if (const int v = unwidened(k, k.body[static_cast<std::size_t>(a.weighted)].args[x]);
-        k.body[static_cast<std::size_t>(v)].kind == kind::load)
-      s.add(stage{v, j0, in});
+    if (const int v = k.body[static_cast<std::size_t>(a.weighted)].args[x];
+        k.body[static_cast<std::size_t>(unwidened(k, v))].kind == kind::load)
+      s.add(stage{gpu ? unwidened(k, v) : v, j0, in});
   s.add(keep{c.reduce, j0});
   if (row >= 0) {
     s.bind({i2, j2, h1}, loops::bind::matrix);

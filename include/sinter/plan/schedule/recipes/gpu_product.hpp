@@ -13,23 +13,35 @@ inline bool takes_gpu_product(const kernel& k, const facts& f) {
   return c && matrix_row(k, *c, f, scope::warp) >= 0;
 }
 
-/// A factor comes to shared memory ahead of its turn if it is memory as it is, else when its turn begins.
-inline void stage_factor(steps& s, const kernel& k, int v, int at, int slots) {
+/// The loads of which a factor is computed at its own position.
+inline void loads_of_factor(const kernel& k, int v, series<int>& out) {
+  const auto& i = k.body[static_cast<std::size_t>(v)];
+  if (is_plain_load(k, v) && !std::count(out.begin(), out.end(), v)) out.push_back(v);
+  if (i.kind != kind::compute) return;
+  for (int a : i.args)
+    if (k.body[static_cast<std::size_t>(a)].axes == i.axes) loads_of_factor(k, a, out);
+}
+/// A factor's elements come to shared memory ahead of their turn, then to registers as the intrinsic takes them. Computed factors are
+/// computed there.
+inline void stage_factor(steps& s, const kernel& k, int v, int turn, int inner, int slots) {
   const int narrow = unwidened(k, v);
-  const bool plain = is_plain_load(k, narrow);
-  s.add(stage{narrow, at, loops::space::shared, loops::layout::swizzle128, plain ? slots : 1,
-              plain ? loops::mover::async : loops::mover::threads});
+  series<int> loads;
+  loads_of_factor(k, narrow, loads);
+  for (int x : loads)
+    s.add(stage{x, turn, loops::space::shared, loops::layout::swizzle128, slots, loops::mover::async});
+  for (int x : loads) s.add(stage{x, inner, loops::space::registers});
+  if (!std::count(loads.begin(), loads.end(), narrow)) s.add(stage{narrow, inner, loops::space::registers});
 }
 
-/// Options: tiles of 128 or 64, four or two slots; the last two divide the terms among blocks.
+/// Options: tiles of 128 to 32, a slot's intrinsics along the terms, slots; the last two divide the terms among blocks.
 inline schedule make_gpu_product(const kernel& k, const facts& f, int option) {
   struct shape {
     std::int64_t m, n, terms;
     int slots;
     std::int64_t parts;  ///< turns of terms that a block adds; 0: all
   };
-  static constexpr shape shapes[] = {
-      {128, 128, 4, 4, 0}, {64, 64, 4, 4, 0}, {32, 16, 2, 3, 0}, {64, 64, 4, 2, 8}, {32, 16, 1, 2, 2}};
+  static constexpr shape shapes[] = {{128, 128, 2, 4, 0}, {64, 64, 4, 3, 0}, {32, 16, 2, 3, 0}, {128, 128, 4, 3, 0},
+                                     {128, 64, 4, 3, 0},  {64, 64, 4, 3, 8}, {32, 16, 1, 2, 2}};
   const shape& o = shapes[option];
   const contraction c = *only_contraction(k);
   const int row = matrix_row(k, c, f, scope::warp);
@@ -56,8 +68,8 @@ inline schedule make_gpu_product(const kernel& k, const facts& f, int option) {
   s.bind({m1, n1}, loops::bind::threads);
   s.bind({m2, n2}, loops::bind::unrolled);
   s.bind({m3, n3, k2}, loops::bind::matrix);
-  stage_factor(s, k, c.x, turn, o.slots);
-  stage_factor(s, k, c.y, turn, o.slots);
+  stage_factor(s, k, c.x, turn, inner, o.slots);
+  stage_factor(s, k, c.y, turn, inner, o.slots);
   s.add(use_matrix{c.reduce, row});
   if (o.parts) s.add(share{c.reduce, k0, share::way::launch});
   return s.done();
@@ -65,6 +77,13 @@ inline schedule make_gpu_product(const kernel& k, const facts& f, int option) {
 
 }  // namespace detail
 
-inline constexpr recipe gpu_product{"gpu product", detail::takes_gpu_product, 5, detail::make_gpu_product};
+/// The option whose blocks fill the processors, for the example extents `m`, `n`, `terms` and `batch`.
+inline int gpu_product_option(std::int64_t m, std::int64_t n, std::int64_t terms, std::int64_t batch, int processors) {
+  const auto blocks = [&](std::int64_t side) { return (m + side - 1) / side * ((n + side - 1) / side) * batch; };
+  if (blocks(128) >= processors) return 0;
+  return blocks(64) * 2 <= processors && terms >= 1024 ? 5 : 1;
+}
+
+inline constexpr recipe gpu_product{"gpu product", detail::takes_gpu_product, 7, detail::make_gpu_product};
 
 }  // namespace sinter::engine::plan::schedules

@@ -122,9 +122,11 @@ struct update_info {
   row(device_name, cuDeviceGetName, (char* name, int length, api::device device))                                     \
   row(device_attribute, cuDeviceGetAttribute, (int* value, int attribute, api::device device))                        \
   row(device_memory, cuDeviceTotalMem_v2, (std::size_t* bytes, api::device device))                                   \
+  row(device_uuid, cuDeviceGetUuid_v2, (unsigned char* bytes, api::device device))                                     \
   row(context_retain, cuDevicePrimaryCtxRetain, (api::context* context, api::device device))                          \
   row(context_set, cuCtxSetCurrent, (api::context context))                                                           \
   row(context_get, cuCtxGetCurrent, (api::context* context))                                                          \
+  row(context_device, cuCtxGetDevice, (api::device* device))                                                           \
   row(context_synchronize, cuCtxSynchronize, (void))                                                                  \
   row(module_load, cuModuleLoadData, (api::module* module, const void* image))                                        \
   row(module_unload, cuModuleUnload, (api::module module))                                                            \
@@ -193,6 +195,9 @@ struct driver_table {
 #define SINTER_ROW(member, name, parameters) api::result(*member) parameters = nullptr;
   SINTER_CUDA_DRIVER(SINTER_ROW)
 #undef SINTER_ROW
+  /// cuStreamCreateWithPriority and cuCtxGetStreamPriorityRange; streams have equal priorities without them.
+  api::result (*stream_create_with_priority)(api::stream* stream, unsigned flags, int priority) = nullptr;
+  api::result (*stream_priorities)(int* least, int* most) = nullptr;
   /// cuGraphAddDependencies_v2 of CUDA 12.3; null in older drivers.
   api::result (*graph_add_edges)(api::graph graph, const api::node* from, const api::node* to, const api::edge* edges,
                                  std::size_t count) = nullptr;

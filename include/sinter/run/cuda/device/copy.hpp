@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "../../../base/device.hpp"
+#include "given_up.hpp"
 #include "memory.hpp"
 
 namespace sinter::engine::run::cuda {
@@ -51,6 +52,7 @@ class staging {
       check(call.event_synchronize(done_[turn]), "copying from the GPU");
       std::memcpy(static_cast<char*>(to) + at, buffer_[turn], std::min(staged_bytes, bytes - at));
     }
+    check_not_given_up();
   }
 
  private:
@@ -99,6 +101,7 @@ inline void device_to_host(void* to, const void* from, std::size_t bytes, queue&
   if (bytes > direct_bytes && !is_pinned(to)) return staging_of(q.where->index).to_host(to, from, bytes, q);
   check(driver().copy_to_host(to, address_of(from), bytes, q.handle), "copying from the GPU");
   check(driver().stream_synchronize(q.handle), "copying from the GPU");
+  check_not_given_up();
 }
 
 }  // namespace detail

@@ -117,6 +117,8 @@ SINTER_API std::string start(driver_state& state) {
   const auto newer = [&](auto& entry, const char* name) {
     entry = reinterpret_cast<std::decay_t<decltype(entry)>>(::dlsym(found.handle, name));
   };
+  newer(table.stream_create_with_priority, "cuStreamCreateWithPriority");
+  newer(table.stream_priorities, "cuCtxGetStreamPriorityRange");
   newer(table.graph_add_edges, "cuGraphAddDependencies_v2");
   newer(table.condition_create, "cuGraphConditionalHandleCreate");
   newer(table.graph_add_conditional, "cuGraphAddNode_v2");

@@ -1,10 +1,8 @@
 // run/cuda/device/library.hpp: finds and opens NVIDIA's libraries; none is linked, and none is opened before its first use.
 #pragma once
 
-#include <dirent.h>
 #include <dlfcn.h>
 
-#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -12,6 +10,7 @@
 #include "../../../base/series.hpp"
 #include "../../background.hpp"
 #include "../../file.hpp"
+#include "../../packages.hpp"
 
 namespace sinter::engine::run::cuda {
 
@@ -31,31 +30,10 @@ struct library {
 
 namespace detail {
 
+using run::detail::entries;
 using run::detail::environment;
 
-/// The folder's entries that begin with `prefix`, in descending order.
-inline series<std::string> entries(const std::string& folder, std::string_view prefix) {
-  series<std::string> out;
-  if (DIR* const listing = ::opendir(folder.c_str())) {
-    while (const dirent* const entry = ::readdir(listing))
-      if (std::string_view(entry->d_name).starts_with(prefix)) out.push_back(folder + "/" + entry->d_name);
-    ::closedir(listing);
-  }
-  std::sort(out.rbegin(), out.rend());
-  return out;
-}
-
-inline series<std::string> split_path(const std::string& list) {
-  series<std::string> out;
-  for (std::size_t at = 0; at < list.size();) {
-    const std::size_t end = std::min(list.find(':', at), list.size());
-    if (end > at) out.push_back(list.substr(at, end - at));
-    at = end + 1;
-  }
-  return out;
-}
-
-/// Folders of installed CUDA toolkits, then of Python's packages: $VIRTUAL_ENV, PYTHONPATH, and the interpreters in PATH.
+/// Folders of installed CUDA toolkits, then of Python's packages.
 SINTER_API series<std::string> library_folders(const library_names& names) {
   series<std::string> out;
   series<std::string> prefixes;
@@ -66,14 +44,7 @@ SINTER_API series<std::string> library_folders(const library_names& names) {
   for (const auto& prefix : prefixes)
     for (const char* folder : {"/lib64", "/lib"}) out.push_back(prefix + folder);
 
-  series<std::string> packages = split_path(environment("PYTHONPATH"));
-  series<std::string> pythons;
-  if (auto active = environment("VIRTUAL_ENV"); !active.empty()) pythons.push_back(std::move(active));
-  for (const auto& bin : split_path(environment("PATH"))) pythons.push_back(bin + "/..");
-  for (const auto& python : pythons)
-    for (const auto& version : entries(python + "/lib", "python3"))
-      for (const char* folder : {"/site-packages", "/dist-packages"}) packages.push_back(version + folder);
-  for (const auto& package : packages)
+  for (const auto& package : python_folders())
     for (const auto& wheel : names.wheels) out.push_back(package + "/nvidia/" + wheel + "/lib");
   return out;
 }

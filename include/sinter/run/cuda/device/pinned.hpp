@@ -118,6 +118,7 @@ SINTER_API void await_copy(sinter::detail::block* b) {
   const auto* const p = static_cast<pinned_block*>(b);
   const context_scope here(*p->source);
   check(driver().event_synchronize(p->done), "copying from the GPU");
+  check_not_given_up();
   b->arrive.store(nullptr, std::memory_order_release);
 }
 

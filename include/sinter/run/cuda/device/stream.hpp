@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "driver.hpp"
+#include "given_up.hpp"
 
 namespace sinter::engine::run::cuda {
 
@@ -85,6 +86,30 @@ inline queue& current_queue(int device) {
   return default_queue(device);
 }
 
+/// The stream of a GPU on which exchanges between ranks run beside kernels. It has the highest priority.
+SINTER_API queue& exchange_queue(int device) {
+  static auto* const all = new std::array<std::atomic<queue*>, most_devices>{};
+  static auto* const mutex = new std::mutex;
+  gpu& g = device_at(device);
+  auto& slot = (*all)[static_cast<std::size_t>(device)];
+  if (queue* const known = slot.load(std::memory_order_acquire)) return *known;
+  const std::lock_guard lock(*mutex);
+  if (queue* const known = slot.load()) return *known;
+  const context_scope here(g);
+  const driver_table& call = driver();
+  auto made = std::make_unique<queue>();
+  made->where = &g;
+  made->slot = -1;
+  int least = 0, most = 0;
+  if (call.stream_create_with_priority != nullptr && call.stream_priorities != nullptr &&
+      call.stream_priorities(&least, &most) == api::success)
+    check(call.stream_create_with_priority(&made->handle, api::stream_non_blocking, most), "making a stream");
+  else check(call.stream_create(&made->handle, api::stream_non_blocking), "making a stream");
+  check(call.event_create(&made->joint, api::event_disable_timing), "making an event");
+  slot.store(made.get(), std::memory_order_release);
+  return *made.release();
+}
+
 /// Holds later work of `waiter` until `other` has done its present work; the caller continues at once.
 inline void join(queue& waiter, queue& other) {
   if (&waiter == &other) return;
@@ -101,12 +126,14 @@ inline void join(queue& waiter, queue& other) {
 inline void synchronize(queue& q) {
   const context_scope here(*q.where);
   check(driver().stream_synchronize(q.handle), "waiting for a stream");
+  check_not_given_up();
 }
 
 /// Waits until the GPU has finished all its work, on every stream. Throws system_error for a failure there.
 SINTER_API void synchronize(int device) {
   const context_scope here(device_at(device));
   check(driver().context_synchronize(), "waiting for the GPU");
+  check_not_given_up();
 }
 
 /// A new stream; its destructor releases it for reuse.
@@ -123,12 +150,14 @@ class stream {
   }
   queue& get() const noexcept { return *queue_; }
   int device() const noexcept { return queue_->where->index; }
-  /// True when all its work is done.
+  /// True when all its work is done. Throws system_error for a failure there.
   bool done() const {
     const context_scope here(*queue_->where);
     const auto r = driver().stream_query(queue_->handle);
-    if (r != api::not_ready) check(r, "asking for a stream's state");
-    return r == api::success;
+    if (r == api::not_ready) return false;
+    check(r, "asking for a stream's state");
+    check_not_given_up();
+    return true;
   }
 
  private:
@@ -172,15 +201,20 @@ class event {
     const context_scope here(*q.where);
     check(driver().stream_wait(q.handle, handle_, 0), "waiting for an event");
   }
+  /// Whether the point is reached. Throws system_error for a failure before it.
   bool done() const {
     const context_scope here(*where_);
     const auto r = driver().event_query(handle_);
-    if (r != api::not_ready) check(r, "asking for an event's state");
-    return r == api::success;
+    if (r == api::not_ready) return false;
+    check(r, "asking for an event's state");
+    check_not_given_up();
+    return true;
   }
+  /// Waits until the point is reached. Throws system_error for a failure before it.
   void synchronize() const {
     const context_scope here(*where_);
     check(driver().event_synchronize(handle_), "waiting for an event");
+    check_not_given_up();
   }
   /// Milliseconds from `start`'s point to this point; both must be timed and reached.
   float elapsed(const event& start) const {

@@ -72,4 +72,29 @@ SINTER_API series<series<int>> dependencies(const sequence& s) {
   return out;
 }
 
+/// The steps of a sequence on the stream for exchanges, with the other steps that wait for them, and that they wait for. A step
+/// that waits for one of them also waits for all before it.
+SINTER_API series<apart_step> steps_apart(const sequence& s) {
+  series<apart_step> out;
+  const auto is_apart = [&](std::size_t i) { return s.steps[i].what == action::call && s.steps[i].call->is_apart(); };
+  sorted_set<std::pair<int, int>> shared;
+  for (const sharing& w : s.shared) shared.emplace(w.result, w.argument);
+  const auto waits = [&](std::size_t i, std::size_t j) {
+    for (const auto& a : detail::accesses(s, s.steps[i]))
+      for (const auto& b : detail::accesses(s, s.steps[j]))
+        if (detail::meet(shared, a, b)) return true;
+    return false;
+  };
+  for (std::size_t i = 0; i < s.steps.size(); ++i) {
+    if (!is_apart(i)) continue;
+    apart_step one{static_cast<int>(i), -1, -1};
+    for (std::size_t k = i; k-- > 0 && one.after < 0;)
+      if (!is_apart(k) && waits(k, i)) one.after = static_cast<int>(k);
+    for (std::size_t k = i + 1; k < s.steps.size() && one.before < 0; ++k)
+      if (!is_apart(k) && waits(i, k)) one.before = static_cast<int>(k);
+    out.push_back(one);
+  }
+  return out;
+}
+
 }  // namespace sinter::engine::run::cuda

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -128,6 +129,91 @@ inline void enqueue(const step& s, operand_table& table, bool tuned, queue& q, c
   }
 }
 
+/// Events of this thread, for the steps of one sequence that run apart; sequences within them have events of their own.
+class step_events {
+ public:
+  explicit step_events(int device) : device_(device), begin_(used(device)) {}
+  ~step_events() { used(device_) = begin_; }
+  step_events(const step_events&) = delete;
+  step_events& operator=(const step_events&) = delete;
+  /// An event that marks the present end of q's work.
+  api::event marked(queue& q) {
+    auto& all = events(device_);
+    const std::size_t k = used(device_)++;
+    if (k == all.size()) {
+      api::event made = nullptr;
+      check(driver().event_create(&made, api::event_disable_timing), "making an event");
+      all.push_back(made);
+    }
+    check(driver().event_record(all[k], q.handle), "recording an event");
+    return all[k];
+  }
+
+ private:
+  // A thread's events are left to the driver when it ends.
+  static std::array<series<api::event>, most_devices>& all_events() {
+    static thread_local std::array<series<api::event>, most_devices> kept;
+    return kept;
+  }
+  static series<api::event>& events(int device) { return all_events()[static_cast<std::size_t>(device)]; }
+  static std::size_t& used(int device) {
+    static thread_local std::array<std::size_t, most_devices> counts{};
+    return counts[static_cast<std::size_t>(device)];
+  }
+  int device_;
+  std::size_t begin_;
+};
+
+/// Requests steps of which some run apart. Later work of q waits for all.
+inline void enqueue_with_apart(const sequence& s, operand_table& table, queue& q, const driver_table& call,
+                               step_times* times) {
+  queue& beside = exchange_queue(q.where->index);
+  step_events events(q.where->index);
+  series<api::event> begins(s.apart.size(), nullptr), ends(s.apart.size(), nullptr);
+  const auto hold = [&](queue& waiter, api::event e) {
+    check(call.stream_wait(waiter.handle, e, 0), "waiting for an event");
+  };
+  const auto mark = [&](int step) {
+    for (std::size_t k = 0; k < s.apart.size(); ++k)
+      if (s.apart[k].after == step) begins[k] = events.marked(q);
+  };
+  std::size_t next = 0, waited = 0;
+  const auto wait = [&](std::size_t count) {  // for so many of the steps apart
+    if (count > waited) hold(q, ends[count - 1]);
+    waited = std::max(waited, count);
+  };
+  // After a failure the call's memory is used again in q's order.
+  struct joiner {
+    queue &q, &beside;
+    bool complete = false;
+    ~joiner() {
+      if (complete) return;
+      driver().event_record(beside.joint, beside.handle);
+      driver().stream_wait(q.handle, beside.joint, 0);
+    }
+  } whole{q, beside};
+  mark(-1);
+  const bool tuned = times != nullptr && s.tuned;
+  for (std::size_t i = 0; i < s.steps.size(); ++i) {
+    if (times != nullptr) times->begin(s.steps[i].number, s.steps[i].label);
+    if (next < s.apart.size() && s.apart[next].step == static_cast<int>(i)) {
+      hold(beside, begins[next]);
+      enqueue(s.steps[i], table, false, beside, call);
+      ends[next++] = events.marked(beside);
+      continue;
+    }
+    for (std::size_t k = next; k-- > waited;)
+      if (s.apart[k].before >= 0 && s.apart[k].before <= static_cast<int>(i)) {
+        wait(k + 1);
+        break;
+      }
+    enqueue(s.steps[i], table, tuned, q, call);
+    mark(static_cast<int>(i));
+  }
+  wait(next);
+  whole.complete = true;
+}
+
 }  // namespace detail
 
 /// Requests all steps from a stream, whose context is current, with scratch_bytes at `base`. With `times`, measures each step, and
@@ -140,9 +226,13 @@ inline void execute_in(const sequence& s, std::span<void* const> given, char* ba
     table.put_tables(base + s.tables);
     detail::send_tables(s, table, q);
   }
-  for (const step& one : s.steps) {
-    if (times != nullptr) times->begin(one.number, one.label);
-    detail::enqueue(one, table, times != nullptr && s.tuned, q, call);
+  if (!s.apart.empty()) {
+    detail::enqueue_with_apart(s, table, q, call, times);
+  } else {
+    for (const step& one : s.steps) {
+      if (times != nullptr) times->begin(one.number, one.label);
+      detail::enqueue(one, table, times != nullptr && s.tuned, q, call);
+    }
   }
   if (times == nullptr) return;
   times->begin(-1, "");

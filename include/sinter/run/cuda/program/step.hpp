@@ -70,8 +70,16 @@ struct step {
   std::size_t table_bytes() const { return numbers.empty() ? 0 : tabled * sizeof(void*) + numbers.size(); }
 };
 
+/// A step on the stream for exchanges, beside the other steps.
+struct apart_step {
+  int step = 0;
+  int after = -1;   ///< the last earlier step, not apart, that it waits for; -1: only work before the sequence
+  int before = -1;  ///< the first later step, not apart, that waits for it; -1: only what follows the sequence
+};
+
 struct sequence {
   int device = 0;
+  series<apart_step> apart;
   series<step> steps;
   int given = 0;                            ///< operands from the caller
   series<sharing> shared;                   ///< operands that may share memory although one is written
@@ -106,6 +114,8 @@ class routine {
   /// `buffers` are its operands, then its results, null for unread ones; it may use scratch_bytes() at `scratch`.
   virtual void run(void* const* buffers, char* scratch, const long* sizes, queue& q) const = 0;
   virtual std::int64_t scratch_bytes() const { return 0; }
+  /// Whether run() is called with the stream for exchanges, and only steps on the same memory wait for it.
+  virtual bool is_apart() const { return false; }
 
   /// The greatest number of nodes that record() makes; more than most_nodes if it cannot be recorded.
   virtual std::int64_t nodes() const { return most_nodes + 1; }

@@ -1,9 +1,6 @@
-// Runs a model from an ONNX file: from a file to an answer, or a folder of cases with what they should give.
+// sinter_onnx.cpp: the program sinter-onnx: runs, checks, times and exports models of ONNX files.
 //
-//   onnx_run MODEL.onnx [--input x.npy ...] [--output DIR] [--verify y.npy ...] [--device cpu|cuda] [--backend NAME]
-//            [--bench] [--dynamic] [--grad]
-//   onnx_run --suite DIR [--device cpu|cuda] [--backend NAME] [--jobs N] [--seconds S] [--only TEXT]
-//   onnx_run --help
+// sinter-onnx --help lists its forms and options.
 
 #include <fcntl.h>
 #include <poll.h>
@@ -35,18 +32,25 @@ struct arguments {
   std::string model, suite, output, only, one_case;
   std::vector<std::string> inputs, verify;
   options how;
-  bool bench = false, grad = false;
+  bool bench = false, grad = false, check = false, run = false, describe = false;
+  library_options library;  ///< with a folder, the model is exported
+  std::vector<extent> sizes;
   int jobs = 1, seconds = 60;
 };
 
 constexpr const char* forms =
-    "onnx_run MODEL.onnx [--input x.npy ...] [--output DIR] [--verify y.npy ...] [--device cpu|cuda]\n"
-    "         [--backend NAME] [--bench] [--dynamic] [--grad]\n"
-    "onnx_run --suite DIR [--device cpu|cuda] [--backend NAME] [--jobs N] [--seconds S] [--only TEXT]\n"
-    "onnx_run --help\n";
+    "sinter-onnx MODEL.onnx [--input x.npy ...] [--output DIR] [--verify y.npy ...] [--device cpu|cuda]\n"
+    "            [--backend NAME] [--bench] [--dynamic] [--grad]\n"
+    "sinter-onnx MODEL.onnx --library DIR [--name N] [--sizes n=1..512 ...] [--isa avx2 ...] [--weights "
+    "beside|inside|given]\n"
+    "            [--threads none|openmp] [--source]\n"
+    "sinter-onnx MODEL.onnx --describe\n"
+    "sinter-onnx MODEL.onnx --check [--sizes n=1..512 ...]\n"
+    "sinter-onnx --suite DIR [--device cpu|cuda] [--backend NAME] [--jobs N] [--seconds S] [--only TEXT]\n"
+    "sinter-onnx --help\n";
 
 [[noreturn]] void usage(const std::string& wrong = "") {
-  if (!wrong.empty()) std::fprintf(stderr, "onnx_run: %s\n", wrong.c_str());
+  if (!wrong.empty()) std::fprintf(stderr, "sinter-onnx: %s\n", wrong.c_str());
   std::fputs(forms, stderr);
   std::exit(2);
 }
@@ -59,9 +63,20 @@ constexpr const char* forms =
       "  --verify y.npy ...  compares results in order\n"
       "  --device cpu|cuda   where it runs; SINTER_DEVICE, else cpu\n"
       "  --backend NAME      auto, cpu, cuda, or reference, which interprets\n"
-      "  --bench             times calls\n"
+      "  --run               runs the model, also beside --library and --check\n"
+      "  --bench             times calls, and those of ONNX Runtime where Python has it\n"
       "  --dynamic           keeps every extent open\n"
       "  --grad              adds the gradient of the results' mean square by all weights\n\n"
+      "  --library DIR       writes libN.so, N.h, N.hpp, N.py and N.weights, which need no sinter\n"
+      "  --name N            the library's name; the file's\n"
+      "  --sizes n=A..B ...  bounds of open axes by name, or n=A\n"
+      "  --isa NAME ...      baseline, avx2, avx512 or aarch64; several are chosen from as the library is opened; "
+      "avx2\n"
+      "  --weights W         beside (N.weights), inside the library, or given by each call\n"
+      "  --threads T         none, or openmp, which needs libgomp\n"
+      "  --source            writes N.c and N.cpp in place of libN.so\n"
+      "  --describe          lists inputs and outputs\n"
+      "  --check             lists operators, kernels and memory of the library, or all reasons why there is none\n\n"
       "  --suite DIR         runs every folder below DIR that holds model.onnx and its data, a line each\n"
       "  --jobs N            cases at once; 1\n"
       "  --seconds S         time of a case; 60\n"
@@ -79,9 +94,67 @@ int number_of(const std::string& option, const std::string& word) {
   return n;
 }
 
+/// "n=1..512" or "n=4".
+extent size_of(const std::string& word) {
+  const std::size_t is = word.find('='), dots = word.find("..");
+  const auto number = [&](std::size_t from, std::size_t end) {
+    std::int64_t n = -1;
+    const auto [stop, error] = std::from_chars(word.data() + from, word.data() + end, n);
+    if (error != std::errc() || stop != word.data() + end || n < 0) usage("--sizes takes n=1..512, not '" + word + "'");
+    return n;
+  };
+  if (is == std::string::npos || is == 0) usage("--sizes takes n=1..512, not '" + word + "'");
+  const std::int64_t least = number(is + 1, std::min(dots, word.size()));
+  const std::int64_t most = dots == std::string::npos ? least : number(dots + 2, word.size());
+  if (most < least) usage("'" + word + "' is empty");
+  return extent(word.substr(0, is), least, most);
+}
+
+template <class Value>
+Value choice_of(const std::string& option, const std::string& word,
+                std::initializer_list<std::pair<const char*, Value>> all) {
+  std::string names;
+  for (const auto& [name, value] : all) {
+    if (word == name) return value;
+    names += (names.empty() ? "" : ", ") + std::string(name);
+  }
+  usage(option + " takes one of " + names + ", not '" + word + "'");
+}
+
+/// A word behind an option that takes several.
+void take_word(arguments& a, const std::string& option, const std::string& word) {
+  if (option == "--sizes") a.sizes.push_back(size_of(word));
+  else
+    a.library.isas.push_back(choice_of<isa>(
+        option, word,
+        {{"baseline", isa::baseline}, {"avx2", isa::avx2}, {"avx512", isa::avx512}, {"aarch64", isa::aarch64}}));
+}
+
+/// Options of --library and --check; false for another option.
+template <class Next>
+bool read_library_option(arguments& a, const std::string& word, Next&& next) {
+  if (word == "--library") a.library.folder = next();
+  else if (word == "--name") a.library.name = next();
+  else if (word == "--source") a.library.form = library_form::source;
+  else if (word == "--check") a.check = true;
+  else if (word == "--run") a.run = true;
+  else if (word == "--describe") a.describe = true;
+  else if (word == "--weights")
+    a.library.weights = choice_of<library_weights>(
+        word, next(),
+        {{"beside", library_weights::beside}, {"inside", library_weights::inside}, {"given", library_weights::given}});
+  else if (word == "--threads")
+    a.library.threads = choice_of<library_threads>(
+        word, next(), {{"none", library_threads::none}, {"openmp", library_threads::openmp}});
+  else return false;
+  return true;
+}
+
 arguments read_arguments(int argc, char** argv) {
   arguments a;
+  a.library.folder = a.library.name = "";
   std::vector<std::string>* list = nullptr;
+  std::string several;  // the option that the following words belong to
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     const auto next = [&] {
@@ -90,13 +163,17 @@ arguments read_arguments(int argc, char** argv) {
     };
     if (word.rfind("--", 0) != 0 && word != "-h") {
       if (list) list->push_back(word);
+      else if (!several.empty()) take_word(a, several, word);
       else if (a.model.empty()) a.model = word;
       else usage("'" + word + "' is a second model");
       continue;
     }
     list = nullptr;
+    several = "";
     if (word == "--help" || word == "-h") help();
-    if (word == "--input") list = &a.inputs;
+    if (read_library_option(a, word, next)) continue;
+    if (word == "--sizes" || word == "--isa") several = word;
+    else if (word == "--input") list = &a.inputs;
     else if (word == "--verify") list = &a.verify;
     else if (word == "--output") a.output = next();
     else if (word == "--backend") a.how.backend = next();
@@ -117,6 +194,8 @@ arguments read_arguments(int argc, char** argv) {
     } else usage("there is no option " + word);
   }
   if (!a.model.empty() && !a.suite.empty()) usage("a model and a suite are not run at once");
+  if (a.library.folder.empty() && !a.check && (!a.library.isas.empty() || !a.sizes.empty()))
+    usage("--isa and --sizes belong to --library or --check");
   a.how.name = "onnx";
   a.how.recompile_limit = 64;
   return a;
@@ -223,14 +302,14 @@ onnx::value random_value(const onnx::value_description& d, std::uint64_t seed) {
   for (auto e : d.extents) extents.push_back(e < 0 ? 2 : e);
   std::size_t bytes = 0;
   if (extents.size() > 12 || !io::detail::count_bytes(extents, size_of(d.type), bytes) || bytes > std::size_t{1} << 36)
-    throw user_error("onnx_run: the input " + d.text() + " is too large to be made up; give it by --input");
+    throw user_error("sinter-onnx: the input " + d.text() + " is too large to be made up; give it by --input");
   return dynamic_tensor(random_array(d.type, extents, seed));
 }
 
 /// Those of files, and random ones for the others.
 onnx::value_list inputs_of(const onnx::model& m, const arguments& a, const std::vector<std::string>& files) {
   if (files.size() > m.inputs().size())
-    throw user_error("onnx_run: " + std::to_string(files.size()) + " inputs are given and the model has " +
+    throw user_error("sinter-onnx: " + std::to_string(files.size()) + " inputs are given and the model has " +
                      std::to_string(m.inputs().size()));
   onnx::value_list out;
   for (std::size_t k = 0; k < m.inputs().size(); ++k)
@@ -305,7 +384,8 @@ int take_results(const onnx::model& m, const onnx::value_list& y, const argument
   for (std::size_t k = 0; k < y.size(); ++k) {
     std::printf("  %s is %s\n", m.outputs()[k].name.c_str(), y[k].text().c_str());
     if (!y[k].is_tensor()) {
-      if (k < a.verify.size()) throw user_error("onnx_run: the result " + m.outputs()[k].text() + " is not verified");
+      if (k < a.verify.size())
+        throw user_error("sinter-onnx: the result " + m.outputs()[k].text() + " is not verified");
       continue;
     }
     const io::array out = y[k].tensor().to_array();
@@ -336,6 +416,63 @@ void print_gradients(const onnx::model& m, const onnx::value_list& x) {
   std::printf("  of %zu weights, norm %.6g\n", g.weights.size(), std::sqrt(sum));
 }
 
+/// The name of a library: the file's, in letters that C takes.
+std::string library_name(const arguments& a) {
+  if (!a.library.name.empty()) return a.library.name;
+  return onnx::detail_::name_of_size(fs::path(a.model).stem().string());
+}
+
+/// Exports a model, or says what an export would be.
+int write_library(const onnx::model& m, const arguments& a) {
+  library_options how = a.library;
+  how.name = library_name(a);
+  how.only_check = how.folder.empty();
+  if (a.check)
+    for (const auto& [name, count] : m.operators_used()) std::printf("  %zu %s\n", count, name.c_str());
+  exported_library made;
+  {
+    const shown_progress until_here;
+    made = onnx::export_library(m, how, a.sizes);
+  }
+  std::printf("%zu kernels in %zu programs, %.3f MB of weights, %.3f MB of memory for a call; %.0f ms\n", made.kernels,
+              made.programs, static_cast<double>(made.weight_bytes) / 1e6, static_cast<double>(made.room_bytes) / 1e6,
+              made.milliseconds);
+  for (const auto& file : made.files) std::printf("  %s\n", file.c_str());
+  return 0;
+}
+
+/// ONNX Runtime's time for the same inputs, by Python's package.
+void print_other_calls(const onnx::value_list& x, const arguments& a) {
+  char folder[] = "/tmp/sinter-onnx-XXXXXX";
+  if (!::mkdtemp(folder)) return;
+  std::string script =
+      "import sys, time\ntry:\n  import numpy, onnxruntime as ort\nexcept ImportError:\n  sys.exit(9)\n"
+      "s = ort.InferenceSession(sys.argv[1], providers=['CPUExecutionProvider'])\n"
+      "x = {i.name: numpy.load(f) for i, f in zip(s.get_inputs(), sys.argv[2:])}\nt = []\n"
+      "for k in range(200):\n  b = time.perf_counter()\n  s.run(None, x)\n  t.append(time.perf_counter() - b)\n"
+      "  if k > 20 and sum(t) > 1: break\nt.sort()\n"
+      "print('ONNX Runtime %s takes %.3f ms (median of %d; the least %.3f)' % (ort.__version__, t[len(t) // 2] * 1e3, "
+      "len(t), t[0] * 1e3))\n";
+  std::vector<std::string> words{"python3", "-c", script, a.model};
+  for (std::size_t k = 0; k < x.size() && x[k].is_tensor(); ++k) {
+    words.push_back(folder + ("/" + std::to_string(k)) + ".npy");
+    io::write_npy(words.back(), x[k].tensor().to_array());
+  }
+  std::fflush(stdout);
+  std::vector<char*> list;
+  for (auto& w : words) list.push_back(w.data());
+  list.push_back(nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (std::freopen("/dev/null", "w", stderr)) ::execvp("python3", list.data());
+    ::_exit(9);
+  }
+  int status = 1;
+  if (child > 0) ::waitpid(child, &status, 0);
+  if (status != 0) std::printf("ONNX Runtime is not found, or does not run the model (Python's package onnxruntime)\n");
+  fs::remove_all(folder);
+}
+
 int run_model(const arguments& a) {
   const auto begin = std::chrono::steady_clock::now();
   const onnx::model m = onnx::load(a.model, a.how);
@@ -343,8 +480,13 @@ int run_model(const arguments& a) {
   for (const auto& d : m.inputs()) std::printf("  input  %s\n", d.text().c_str());
   for (const auto& d : m.outputs()) std::printf("  output %s\n", d.text().c_str());
   if (a.verify.size() > m.outputs().size())
-    throw user_error("onnx_run: " + std::to_string(a.verify.size()) + " results are to be verified and the model has " +
-                     std::to_string(m.outputs().size()));
+    throw user_error("sinter-onnx: " + std::to_string(a.verify.size()) +
+                     " results are to be verified and the model has " + std::to_string(m.outputs().size()));
+  if (a.describe) return 0;
+  if (a.check || !a.library.folder.empty()) {
+    const int status = write_library(m, a);
+    if (!a.run && !a.bench) return status;
+  }
   const auto x = inputs_of(m, a, a.inputs);
   const auto first = std::chrono::steady_clock::now();
   onnx::value_list y;
@@ -358,6 +500,7 @@ int run_model(const arguments& a) {
               r.kernels_unfused, r.compiled, r.backend.c_str(), static_cast<double>(r.scratch_bytes) / 1e6, cold);
   for (const auto& b : r.breaks) std::printf("  the graph ends where a value is read: %s\n", b.why.c_str());
   if (a.bench) print_calls(m, x, a);
+  if (a.bench && a.how.backend == "auto") print_other_calls(x, a);
   const int status = take_results(m, y, a);
   if (a.grad) print_gradients(m, x);
   return status;
@@ -427,7 +570,7 @@ running start_case(const fs::path& folder, const std::string& name, int argc, ch
   r.name = name;
   r.begin = std::chrono::steady_clock::now();
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("onnx_run: there is no pipe");
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("sinter-onnx: there is no pipe");
   std::vector<std::string> words{argv[0], "--case", folder.string()};
   for (int i = 1; i < argc; ++i) {
     const std::string w = argv[i];
@@ -438,7 +581,7 @@ running start_case(const fs::path& folder, const std::string& name, int argc, ch
   for (auto& w : words) list.push_back(w.data());
   list.push_back(nullptr);
   r.pid = ::fork();
-  if (r.pid < 0) throw std::runtime_error("onnx_run: there is no process for a case");
+  if (r.pid < 0) throw std::runtime_error("sinter-onnx: there is no process for a case");
   if (r.pid == 0) {
     ::setpgid(0, 0);  // compilers that it runs end with it
     ::dup2(ends[1], 1);
@@ -480,7 +623,7 @@ std::optional<std::string> line_of(running& r, int seconds) {
 }
 
 int run_suite(const arguments& a, int argc, char** argv) {
-  if (!fs::is_directory(a.suite)) throw user_error("onnx_run: there is no folder " + a.suite);
+  if (!fs::is_directory(a.suite)) throw user_error("sinter-onnx: there is no folder " + a.suite);
   std::vector<fs::path> cases;
   for (const auto& entry : fs::recursive_directory_iterator(a.suite, fs::directory_options::follow_directory_symlink))
     if (entry.path().filename() == "model.onnx" && entry.path().string().find(a.only) != std::string::npos)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""examples/onnx_run.cpp on small models that are written here: what it prints, what it exits with.
+"""packaging/sinter_onnx.cpp on small models that are written here: what it prints, what it exits with.
 
-    check_onnx_run.py PROGRAM
+    check_sinter_onnx.py PROGRAM
 """
 import os
 import re
@@ -102,7 +102,7 @@ class Checks:
         missing = [w for w in wanted if not re.search(w, said)] + ["not " + a for a in absent if re.search(a, said)]
         if done.returncode != status or missing:
             self.wrong += 1
-            print(f"onnx_run {' '.join(words)}\n  exits with {done.returncode}, wanted {status}; lacks {missing}:\n{said}")
+            print(f"sinter-onnx {' '.join(words)}\n  exits with {done.returncode}, wanted {status}; lacks {missing}:\n{said}")
         return said
 
     def hold(self, what, fine):
@@ -145,6 +145,23 @@ def check_models(c, here):
     c.run([twice, "--input", ones, twos, "--verify", squares, squares, *quick], 1, r"s is f32 \(2,\)\n  largest difference 2")
 
 
+def check_library(c, here):
+    affine = put(f"{here}/affine.onnx", AFFINE)
+    isa = ["--isa", "aarch64" if os.uname().machine == "aarch64" else "baseline"]
+    c.run([affine, "--check"], 1, r"the model's axes N are open; give their bounds")
+    c.run([affine, "--check", "--sizes", "N=1..9"], 0, r"  1 \w+\n", r"\d+ kernels in \d programs, [0-9.]+ MB of weights", absent=["libaffine"])
+    folder = f"{here}/library"
+    c.run([affine, "--library", folder, "--sizes", "N=1..9", *isa], 0, r"libaffine.so\n", r"affine.weights\n", absent=["first call"])
+    c.hold("--library writes its files", sorted(os.listdir(folder)) == ["affine.h", "affine.hpp", "affine.py", "affine.weights", "libaffine.so"])
+    use = ("import array, affine\nassert [s.axes for s in affine.inputs] == [['N', 2]]\n"
+           "y, = affine.Model().run(((2, 2), array.array('f', [1, 0, 2, -1])))\n"
+           "y = y.tolist()\nprint(y if isinstance(y[0], float) else sum(y, []))\n")
+    said = subprocess.run([sys.executable, "-c", use], cwd=folder, capture_output=True, text=True)
+    c.hold(f"Python calls the library: {said.stdout}{said.stderr}", said.stdout == "[1.5, 2.0, 2.5, -1.5, -1.0, -0.5]\n")
+    c.run([affine, "--library", f"{here}/source", "--source", "--name", "own", "--weights", "inside", "--threads", "openmp", "--sizes", "N=2", *isa], 0, r"own.cpp\n", r"own.c\n")
+    c.run([affine, "--describe"], 0, r"input  x: f32 \(N, 2\)", absent=["first call"])
+
+
 def usage_of(said):
     """The forms of calls, before the options one by one."""
     return said.split("\n\n")[0]
@@ -152,15 +169,18 @@ def usage_of(said):
 
 def check_arguments(c, here):
     affine, x = f"{here}/affine.onnx", f"{here}/x.npy"
-    usage = r"onnx_run MODEL.onnx"
+    usage = r"sinter-onnx MODEL.onnx"
     c.run([], 2, usage)
     for words in (["--help"], ["-h"], [affine, "--help"], ["--suite", here, "--help"]):
-        said = c.run(words, 0, usage, r"onnx_run --suite DIR", *(rf"\n  {o} +\S" for o in ("--bench", "--grad", "--dynamic")))
+        said = c.run(words, 0, usage, r"sinter-onnx --suite DIR", *(rf"\n  {o} +\S" for o in ("--bench", "--grad", "--dynamic")))
         c.hold("--help says what every option does", all(f"\n  {o} " in said for o in re.findall(r"--[a-z]+", usage_of(said)) if o != "--help"))
     for words, said in [(["--frob"], "there is no option --frob"), ([affine, affine], "is a second model"),
                         ([affine, "--device", "tpu"], "there is no device 'tpu'"), ([affine, "--backend"], "--backend takes a value"),
                         (["--suite", here, "--jobs", "x"], "--jobs takes a number"), (["--suite", here, "--seconds", "0"], "--seconds takes"),
-                        ([affine, "--suite", here], "not run at once")]:
+                        ([affine, "--suite", here], "not run at once"), ([affine, "--isa", "avx2"], "belong to --library or --check"),
+                        ([affine, "--check", "--sizes", "N"], "--sizes takes n=1..512, not 'N'"),
+                        ([affine, "--check", "--sizes", "N=3..2"], "is empty"), ([affine, "--library", here, "--isa", "mmx"], "--isa takes one of"),
+                        ([affine, "--library", here, "--weights", "away"], "--weights takes one of")]:
         c.run(words, 2, usage, said)
     c.run([f"{here}/none.onnx"], 1, r"none.onnx")
     c.run([affine, "--input", f"{here}/none.npy"], 1, r"none.npy")
@@ -226,6 +246,7 @@ def main():
     with tempfile.TemporaryDirectory() as here:
         os.environ.setdefault("SINTER_CACHE_DIR", f"{here}/kernels")
         check_models(c, here)
+        check_library(c, here)
         check_arguments(c, here)
         check_suites(c, here)
     print(f"{c.wrong} wrong")

@@ -1,0 +1,74 @@
+// jit/mesh_guards.hpp: what ranks compare of a program with collectives, and when.
+#pragma once
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "../ir/ops/collectives.hpp"
+#include "../ir/ops/table.hpp"
+#include "../run/mesh/sha256.hpp"
+#include "../run/ranks.hpp"
+
+namespace sinter::engine::detail {
+
+/// Whether ranks compare each collective before they run it, and inputs that are meant to be equal.
+inline bool checks_mesh() {
+  const char* const text = std::getenv("SINTER_MESH_CHECK");
+  return text && std::string_view(text) == "1";
+}
+
+/// Adds the collectives of a graph in their order; `first` receives the line of the first one.
+inline void add_collectives(const ir::graph& g, std::string& all, location& first) {
+  for (auto id : g.live()) {
+    const ir::node& n = g[id];
+    if (n.code == ir::op::opaque)
+      for (const auto& part : n.attr.step->parts) add_collectives(part, all, first);
+    if (!ir::is_collective(n.code) || n.code == ir::op::as || n.code == ir::op::axis_index) continue;
+    if (all.empty()) first = n.where;
+    all += ir::name(n.code) + ir::ops::record_of(n.code).text(n) + " " + dtype_name(n.type);
+    for (const ir::dim& d : n.extents) all += " " + d.text();
+    all += "\n";
+  }
+}
+/// What other ranks compare with their program. Empty if it has no collectives.
+inline std::shared_ptr<const run::program_guards> guards_of(const ir::graph& traced, const std::string& name,
+                                                            location& first) {
+  auto out = std::make_shared<run::program_guards>();
+  std::string all;
+  add_collectives(ir::inlined(traced), all, first);
+  if (all.empty()) return nullptr;
+  out->digest = run::sha256_of(all);
+  std::string arguments;
+  for (auto id : traced.inputs) {
+    arguments += arguments.empty() ? "" : ", ";
+    arguments += dtype_name(traced[id].type) + ir::text_of(traced[id].extents);
+  }
+  out->text = sinter::detail::located(
+      name + "(" + arguments + "), whose first collective is " + all.substr(0, all.find('\n')), first);
+  return out;
+}
+
+/// The same if ranks compare programs.
+inline std::shared_ptr<const run::program_guards> compared_guards(const ir::graph& traced, const std::string& name) {
+  location first;
+  return run::world().compares_programs() ? guards_of(traced, name, first) : nullptr;
+}
+
+/// Before a program is compiled that this rank lacks: all ranks have, or want, one with the same collectives.
+SINTER_API void agree_on_program(const ir::graph& traced, const std::string& name) {
+  if (!run::world().compares_programs()) return;
+  location first;
+  if (const auto guards = guards_of(traced, name, first)) run::world().agree(guards, first);
+}
+
+/// Other ranks are told that this one compiles, meanwhile.
+struct compilation_scope {
+  compilation_scope() { run::world().enter_compilation(true); }
+  ~compilation_scope() { run::world().enter_compilation(false); }
+  compilation_scope(const compilation_scope&) = delete;
+  compilation_scope& operator=(const compilation_scope&) = delete;
+};
+
+}  // namespace sinter::engine::detail

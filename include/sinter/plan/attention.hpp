@@ -1,0 +1,140 @@
+// plan/attention.hpp: which attention becomes kernels by recipes; other attention is composed of products and a softmax.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "loops/build.hpp"
+#include "lowering/lower.hpp"
+#include "schedule/recipes.hpp"
+
+namespace sinter::engine::plan {
+
+/// The least sizes for which kernels take less time than the composition. A gradient's kernels multiply 7 times where the composition
+/// multiplies 5 times. They pay where the composition's matrices exceed the caches by far, or the memory.
+struct attention_limits {
+  std::int64_t least_places = 48, least_features = 8;  ///< blocks of less would be mostly empty
+  std::int64_t keys = 256, bounded_keys = 128;         ///< of the forward pass; less if a mask bounds the loops
+  double gradient_bytes = 512.0 * (1 << 20), bounded_gradient_bytes = 32.0 * (1 << 20);  ///< of the scores
+};
+/// Wherever a recipe takes a node.
+constexpr attention_limits no_limits{48, 8, 0, 0, 0, 0};
+
+/// Decides by lowering a node alone, as its kernel will be, and by the work of its loops. Equal nodes are decided once.
+class attention_choice {
+ public:
+  explicit attention_choice(const schedules::facts& f, const attention_limits& limits = {})
+      : facts_(f), limits_(limits) {}
+
+  /// Whether the gradient of a node of attention pays, where it has a kernel.
+  bool gradient_pays(const ir::graph& g, node_id id) {
+    return why_not(g, id).empty() && scores(g[id]) >= least_scores(bounded_.at(key_of(g, id)));
+  }
+
+  /// Why a node of attention has no kernel of its own on the target; "" if it has one.
+  const std::string& why_not(const ir::graph& g, node_id id) {
+    std::string key = key_of(g, id);
+    if (const auto at = known_.find(key); at != known_.end()) return at->second;
+    bool bounded = false;
+    std::string why = refused(g, id, bounded);
+    bounded_.emplace(key, bounded);
+    return known_.emplace(std::move(key), std::move(why)).first->second;
+  }
+
+ private:
+  static std::string key_of(const ir::graph& g, node_id id) {
+    const ir::node& n = g[id];
+    std::string key = ir::name(n.code) + (" " + n.attr.step->text);
+    for (auto x : n.attr.ints) key += " " + std::to_string(x);
+    for (std::size_t k = 0; k < n.in.size(); ++k) {
+      key += std::string(";") + (is_number(g, n, k) ? "=" : "") + dtype_name(g[n.in[k]].type);
+      for (const dim& e : g[n.in[k]].extents) key += " " + e.text();
+    }
+    return key;
+  }
+  /// Captured numbers are literals.
+  static bool is_number(const ir::graph& g, const ir::node& n, std::size_t k) {
+    return k > 2 && g[n.in[k]].code == ir::op::constant;
+  }
+
+  std::string refused(const ir::graph& g, node_id id, bool& bounded) const {
+    if (std::string why = refused_by_extents(g, g[id]); !why.empty()) return why;
+    try {
+      // The kernel must outlive its tree.
+      const kernel k = alone(g, id);
+      const schedules::recipe* r = schedules::recipe_for(k, facts_);
+      if (!r || !k.by_recipe) return "no recipe takes its kernel";
+      loops::build(k, r->make(k, facts_, 0), facts_);
+      for (const auto& i : k.body) bounded = bounded || i.kind == kind::inside;
+      return pays(g[id], bounded) ? "" : "its composition takes less time";
+    } catch (const refusal& no) {
+      return no.why;
+    } catch (const split_request&) {
+      return "its axes have no common refinement";
+    }
+  }
+
+  /// Open extents, other types than f32 and 16 bits, and blocks that would be mostly empty.
+  std::string refused_by_extents(const ir::graph& g, const ir::node& n) const {
+    const ir::shape &q = g[n.in[0]].extents, &k = g[n.in[1]].extents, &v = g[n.in[2]].extents;
+    for (auto in : n.in)
+      for (const dim& e : g[in].extents)
+        if (!e.is_number()) return "its extents are open";
+    if (g[n.in[0]].type == dtype::f64) return "products of f64 have no panels";
+    if (n.code == ir::op::attention_back && n.attr.ints[0] > 2)
+      return "gradients of captured values are sums of the composition";
+    const std::int64_t queries = *q[q.size() - 2].number(), keys = *k[k.size() - 2].number(),
+                       features = *q.back().number(), values = *v.back().number();
+    constexpr std::int64_t most_places = std::int64_t{1} << 24;
+    if (q.size() < static_cast<std::size_t>(n.attr.ints[1]) + 2) return "it has one query";
+    if (std::min(queries, keys) < limits_.least_places || std::min(features, values) < limits_.least_features)
+      return "its blocks would be mostly empty";
+    if (queries > most_places || keys > most_places) return "its loops are too long";
+    return "";
+  }
+
+  /// The bytes of all scores.
+  static double scores(const ir::node& n) {
+    const ir::graph& part = n.attr.step->parts[0];
+    const ir::node& s = part[part.inputs[0]];
+    double bytes = static_cast<double>(size_of(s.type));
+    for (const dim& e : s.extents) bytes *= static_cast<double>(e.number().value_or(0));
+    return bytes;
+  }
+  double least_scores(bool bounded) const { return bounded ? limits_.bounded_gradient_bytes : limits_.gradient_bytes; }
+  bool pays(const ir::node& n, bool bounded) const {
+    if (n.code == ir::op::attention_back) return scores(n) >= least_scores(bounded);
+    const ir::graph& part = n.attr.step->parts[0];
+    const std::int64_t keys = part[part.inputs[0]].extents.back().number().value_or(0);
+    return keys >= (bounded ? limits_.bounded_keys : limits_.keys);
+  }
+
+  /// The kernel of a node whose operands are in memory, as fusion makes it.
+  static kernel alone(const ir::graph& g, node_id id) {
+    const ir::node& n = g[id];
+    ir::graph one;
+    series<node_id> in;
+    for (std::size_t k = 0; k < n.in.size(); ++k) {
+      const ir::node& x = g[n.in[k]];
+      in.push_back(is_number(g, n, k) ? ir::push_constant_like(one, x, x.extents)
+                                      : one.add_input(x.type, x.extents, x.where));
+    }
+    const node_id made = one.push(n.code, std::move(in), n.attr, n.where);
+    one.outputs = {made};
+    memory_map memory;
+    memory.stored.assign(one.size(), 0);
+    memory.strides.resize(one.size());
+    for (auto input : one.inputs) memory.stored[input] = 1;
+    memory.stored[made] = 1;
+    series<root> roots;
+    append_roots(one, made, roots);
+    return lower(one, {roots.data(), roots.size()}, memory);
+  }
+
+  schedules::facts facts_;
+  attention_limits limits_;
+  sorted_map<std::string, std::string> known_;
+  sorted_map<std::string, bool> bounded_;
+};
+
+}  // namespace sinter::engine::plan

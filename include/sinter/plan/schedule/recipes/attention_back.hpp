@@ -1,0 +1,124 @@
+// plan/schedule/recipes/attention_back.hpp: products of a block of rows and a block of columns, and sums over the columns of values that follow from them.
+#pragma once
+
+#include "../recipe.hpp"
+
+namespace sinter::engine::plan::schedules {
+
+namespace detail {
+
+/// Contractions of memory, all with the same rows and columns, and contractions over their columns of values that follow from them.
+struct chained_parts {
+  series<contraction> scores, sums;
+};
+/// Whether a value needs a reduction.
+inline bool follows_reduction(const kernel& k, int v) {
+  series<char> seen(k.body.size(), 0);
+  const auto walk = [&](auto&& self, int x) -> bool {
+    if (std::exchange(seen[static_cast<std::size_t>(x)], 1)) return false;
+    const instruction& i = k.body[static_cast<std::size_t>(x)];
+    if (i.kind == kind::reduce) return true;
+    for (int a : i.args)
+      if (self(self, a)) return true;
+    return i.at.at.index >= 0 && self(self, i.at.at.index);
+  };
+  return walk(walk, v);
+}
+inline std::optional<chained_parts> chained_of(const kernel& k) {
+  chained_parts out;
+  for (std::size_t v = 0; v < k.body.size(); ++v) {
+    if (k.body[v].kind != kind::reduce) continue;
+    const auto c = contraction_of(k, static_cast<int>(v));
+    if (!c || c->m.empty() || c->n.empty() || c->k.empty()) return std::nullopt;
+    (follows_reduction(k, c->x) ? out.sums : out.scores).push_back(*c);
+  }
+  if (out.scores.empty() || out.sums.empty()) return std::nullopt;
+  const contraction& first = out.scores[0];
+  for (const auto& c : out.scores)
+    if (!(c.m == first.m) || !(c.n == first.n) || !(c.batch == first.batch) || c.k.size() != 1) return std::nullopt;
+  for (const auto& c : out.sums)
+    if (!(c.m == first.m) || !(c.k == first.n) || !(c.batch == first.batch) || c.n.size() != 1 ||
+        follows_reduction(k, c.y))
+      return std::nullopt;
+  return out;
+}
+/// The row of the intrinsics that adds one term of f32 factors at a time; -1: none.
+inline int row_of_terms(const facts& f) {
+  int found = -1;
+  const auto all = intrinsics();
+  for (std::size_t r = 0; r < all.size(); ++r)
+    if (all[r].who == scope::thread && all[r].x == dtype::f32 && all[r].y == dtype::f32 && all[r].sum == dtype::f32 &&
+        all[r].k == 1 && (!f.has || f.has(all[r].needs)))
+      found = static_cast<int>(r);
+  return found;
+}
+inline bool takes_attention_back(const kernel& k, const facts& f) {
+  if (f.threads > 0 || row_of_terms(f) < 0) return false;
+  const auto parts = chained_of(k);
+  if (!parts) return false;
+  for (const auto* all : {&parts->scores, &parts->sums})
+    for (const auto& c : *all)
+      if (k.body[static_cast<std::size_t>(c.reduce)].type != dtype::f32) return false;
+  return true;
+}
+
+/// Options: the blocks of rows and of columns.
+inline schedule make_attention_back(const kernel& k, const facts& f, int option) {
+  struct shape {
+    std::int64_t rows, columns;
+  };
+  static constexpr shape shapes[] = {{64, 128}, {16, 32}};
+  const chained_parts a = *chained_of(k);
+  const int row = row_of_terms(f);
+  const intrinsic& i = intrinsics()[static_cast<std::size_t>(row)];
+  const contraction& c = a.scores[0];
+  const int r0 = c.m.back(), c0 = c.n.back();
+  const auto rest = loops::tail::pad;
+  steps s("attention back", k);
+  const int r1 = s.split(r0, clipped(shapes[option].rows, extent_of(k, r0), i.m), rest), r2 = s.split(r1, i.m, rest);
+  const int c1 = s.split(c0, clipped(shapes[option].columns, extent_of(k, c0), i.n), rest), c2 = s.split(c1, i.n, rest);
+  series<int> outer = c.batch, further, deep, inner{r2, c2};
+  append(outer, all_but_last(c.m));
+  outer.push_back(r0);
+  for (const auto& one : a.scores) {
+    deep.push_back(one.k[0]);
+    inner.push_back(s.split(one.k[0], 1, rest));
+  }
+  for (const auto& one : a.sums) {
+    further.push_back(one.n[0]);
+    inner.push_back(s.split(one.n[0], i.n, rest));
+  }
+  series<int> order = outer;
+  append(order, all_but_last(c.n));
+  append(order, {c0, r1});
+  append(order, further);
+  order.push_back(c1);
+  append(order, deep);
+  for (int x = 0; x < static_cast<int>(k.axes.size()); ++x)
+    if (!std::count(order.begin(), order.end(), x)) order.push_back(x);
+  append(order, inner);
+  s.add(reorder{order});
+  s.bind(outer, loops::bind::grid);
+  s.bind(inner, loops::bind::matrix);
+  const auto panel = loops::layout::panel;
+  const auto in = loops::space::stack;
+  for (const auto& one : a.scores) {
+    s.add(stage{one.x, r0, in, panel});
+    s.add(stage{one.y, c0, in, panel});
+    s.add(keep{one.reduce, c0});
+    s.add(use_matrix{one.reduce, row});
+  }
+  for (const auto& one : a.sums) {
+    s.add(stage{one.x, c0, in, panel});
+    s.add(stage{one.y, c0, in, panel});
+    s.add(keep{one.reduce, r0});
+    s.add(use_matrix{one.reduce, row});
+  }
+  return s.done();
+}
+
+}  // namespace detail
+
+inline constexpr recipe attention_back{"attention back", detail::takes_attention_back, 2, detail::make_attention_back};
+
+}  // namespace sinter::engine::plan::schedules

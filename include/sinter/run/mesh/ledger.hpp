@@ -1,0 +1,599 @@
+// run/mesh/ledger.hpp: what a rank knows of the others, the messages that tell it, and waiting for them.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "../../base/config.hpp"
+#include "../../base/error.hpp"
+#include "../../base/location.hpp"
+#include "../../base/log.hpp"
+#include "../ranks.hpp"
+#include "wire.hpp"
+
+namespace sinter::engine::run {
+
+enum class rank_state : std::uint8_t { host_code, compiling, in_a_collective };
+
+/// A message: its kind, then its fields. Rank 0 passes on messages for others.
+enum class message : char {
+  heartbeat = 'h',  ///< collectives, calls, state, the last collective
+  table = 's',      ///< from rank 0: for each rank flags, age in ms, and its heartbeat
+  post = 'p',       ///< from, to, key, text
+  ask = 'c',        ///< from, to, number of the call, digest, text: this rank has no program yet
+  answer = 'a',     ///< the same: this rank's program
+  failure = 'f',    ///< text
+  bye = 'b',        ///< this rank ends
+};
+
+class rank_ledger {
+ public:
+  using clock = std::chrono::steady_clock;
+  struct outgoing {
+    int to;  ///< -1 for all
+    std::string body;
+  };
+
+  rank_ledger(int rank, int size) : rank_(rank), ranks_(static_cast<std::size_t>(size)) {
+    for (auto& r : ranks_) r.heard = clock::now();
+    ranks_[static_cast<std::size_t>(rank)].here = true;
+  }
+
+  static double silence() {
+    const double s = seconds_of("SINTER_MESH_SILENCE", 30);
+    return std::min(s, 86400.0);
+  }
+  /// A heartbeat's interval.
+  static std::chrono::milliseconds interval() {
+    return std::chrono::milliseconds(static_cast<long>(std::clamp(silence() * 100, 10.0, 1000.0)));
+  }
+
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(ranks_.size()); }
+  bool has_failed() const { return failed_.load(std::memory_order_acquire); }
+  /// Called after each message for the other ranks, without the lock.
+  void on_send(std::function<void()> wake) { wake_ = std::move(wake); }
+
+  /// What this rank does. Cheap: other ranks see it at the next heartbeat.
+  void enter(rank_state s) { state_.store(s, std::memory_order_relaxed); }
+  /// Counts a collective that begins; returns its number.
+  std::uint64_t begin(const exchange& e) {
+    last_kind_.store(e.what, std::memory_order_relaxed);
+    last_file_.store(e.where.file, std::memory_order_relaxed);
+    last_line_.store(e.where.line, std::memory_order_relaxed);
+    enter(rank_state::in_a_collective);
+    return count_.fetch_add(1, std::memory_order_relaxed);
+  }
+  std::uint64_t count() const { return count_.load(std::memory_order_relaxed); }
+
+  /// Fails the mesh on all ranks; the first reason counts.
+  void fail(const std::string& why, bool tell = true) {
+    {
+      const std::lock_guard lock(mutex_);
+      fail_locked(why);
+      if (tell) send(-1, std::string(1, static_cast<char>(message::failure)) + why);
+    }
+    changed_.notify_all();
+    if (wake_) wake_();
+  }
+  std::string failure() const {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
+  [[noreturn]] void throw_failure(const char* op, location where) const {
+    throw system_error(sinter::detail::located("[" + std::string(op) + "] the ranks do not meet: " + failure() +
+                                                   "; this mesh is unusable from now on, start the program again",
+                                               where));
+  }
+
+  template <class F>
+  void update(const F& f) {
+    {
+      const std::lock_guard lock(mutex_);
+      f();
+    }
+    changed_.notify_all();
+  }
+
+  /// Waits until done(), which runs under the lock. missing() lists the ranks that are waited for. They are named on stderr, and
+  /// throw once the mesh fails.
+  template <class Done, class Missing>
+  void wait(const char* op, location where, const std::string& what, const Done& done, const Missing& missing) {
+    std::unique_lock lock(mutex_);
+    const auto start = clock::now();
+    bool told = false;
+    for (;;) {
+      if (!failure_.empty()) {
+        lock.unlock();
+        throw_failure(op, where);
+      }
+      if (done()) return;
+      changed_.wait_for(lock, std::chrono::milliseconds(100));
+      if (done()) continue;
+      judge_locked(sinter::detail::located(what, where), seconds_since(start), told, missing);
+    }
+  }
+  /// The same of an exchange that has gone on for `waited` seconds while this thread did something else.
+  template <class Missing>
+  void judge(const std::string& what, double waited, bool& told, const Missing& missing) {
+    const std::lock_guard lock(mutex_);
+    if (!missing().empty() || waited > detail::mesh_timeout()) judge_locked(what, waited, told, missing);
+  }
+
+  /// The texts of these ranks for a key, in their order. All of them call it with the same key, once.
+  std::vector<std::string> exchange_texts(const std::string& key, const std::vector<int>& members,
+                                          const std::string& text, const char* op, location where) {
+    update([&] {
+      posts_[key][rank_] = text;
+      for (const int to : members)
+        if (to != rank_)
+          send(to, addressed(message::post, to, [&](std::string& m) {
+                 put_text(m, key);
+                 put_text(m, text);
+               }));
+    });
+    if (wake_) wake_();
+    const auto missing = [&] {
+      std::vector<int> out;
+      for (const int r : members)
+        if (!posts_[key].contains(r)) out.push_back(r);
+      return out;
+    };
+    wait(
+        op, where, op, [&] { return missing().empty(); }, missing);
+    std::vector<std::string> out;
+    const std::lock_guard lock(mutex_);
+    for (const int r : members) out.push_back(posts_[key][r]);
+    posts_.erase(key);
+    return out;
+  }
+
+  /// This rank calls a program with collectives; answers ranks that asked for this call. All ranks count calls alike. They may
+  /// differ in collectives, since loops may end at different steps.
+  void call(const std::shared_ptr<const program_guards>& guards) {
+    const std::lock_guard lock(mutex_);
+    const std::uint64_t number = calls_++;
+    turn_ = 0;
+    wanted_ = nullptr;
+    if (called_.empty() || called_.back().guards != guards) {
+      forget_old_calls();
+      called_.push_back({number, guards});
+    }
+    if (asked_.empty()) return;
+    const auto last = asked_.upper_bound({number, any_turn});
+    for (auto at = asked_.lower_bound({number, 0}); at != last; ++at)
+      for (const auto& [who, theirs] : at->second) answer(who, at->first, *guards, theirs);
+    asked_.erase(asked_.begin(), last);
+    if (wake_) wake_();
+  }
+  /// Before a program is compiled: returns once all ranks have, or want, one with the same collectives for the next call.
+  /// system_error on all ranks with both guards if one differs.
+  void agree(const std::shared_ptr<const program_guards>& mine, location where) {
+    turn now;
+    update([&] {
+      now = {calls_, turn_++};
+      asking_ = now;
+      answers_.clear();
+      if (const auto at = asked_.find(now); at != asked_.end())
+        for (const auto& [who, theirs] : at->second) {
+          answers_.insert(who);
+          answer(who, now, *mine, theirs);
+        }
+      asked_.erase(asked_.begin(), asked_.upper_bound(now));
+      wanted_ = mine;
+      for (int to = 0; to < size(); ++to)
+        if (to != rank_ && !answers_.contains(to)) send(to, guards_message(message::ask, to, now, *mine));
+    });
+    if (wake_) wake_();
+    const auto missing = [&] {
+      std::vector<int> out;
+      for (int r = 0; r < size(); ++r)
+        if (r != rank_ && !answers_.contains(r)) out.push_back(r);
+      return out;
+    };
+    wait(
+        "compile", where, "the compilation of " + mine->text, [&] { return missing().empty(); }, missing);
+  }
+
+  /// Tells the others that this rank ends, and waits until all do. False after a failure.
+  bool leave() {
+    update([&] {
+      if (failure_.empty()) send(-1, std::string(1, static_cast<char>(message::bye)));
+      auto& me = ranks_[static_cast<std::size_t>(rank_)];
+      me.ended = true;
+      me.ended_at = clock::now();
+      table_due_ = true;
+    });
+    if (wake_) wake_();
+    std::unique_lock lock(mutex_);
+    const auto all = [&] { return std::all_of(ranks_.begin(), ranks_.end(), [](const auto& r) { return r.ended; }); };
+    while (!all() && failure_.empty() && !relay_lost_) changed_.wait_for(lock, std::chrono::milliseconds(100));
+    return failure_.empty();
+  }
+
+  // The control thread's part.
+
+  /// Rank `from` is connected.
+  void join(int from) {
+    update([&] {
+      auto& r = ranks_[static_cast<std::size_t>(from)];
+      r.here = true;
+      r.heard = clock::now();
+    });
+  }
+  bool is_here(int r) const {
+    const std::lock_guard lock(mutex_);
+    return ranks_[static_cast<std::size_t>(r)].here;
+  }
+  /// Returns once all ranks are connected to rank 0.
+  void wait_for_all(location where) {
+    const auto missing = [&] {
+      std::vector<int> out;
+      for (int r = 0; r < size(); ++r)
+        if (!ranks_[static_cast<std::size_t>(r)].here) out.push_back(r);
+      return out;
+    };
+    wait(
+        "make_mesh", where, "make_mesh", [&] { return missing().empty(); }, missing);
+  }
+
+  /// A message from a connected rank. False if it is not one that this rank may send.
+  bool take(int from, std::string_view body) {
+    bool right = false;
+    update([&] {
+      heard(from);
+      right = take_locked(from, body);
+    });
+    if (wake_ && !outbox_is_empty()) wake_();
+    return right;
+  }
+  /// The connection to a rank is closed.
+  void lose(int r, const std::string& why) {
+    bool quiet = false;
+    update([&] { quiet = !failure_.empty() || (ranks_[static_cast<std::size_t>(r)].ended && is_excused(r)); });
+    if (!quiet) fail("rank " + std::to_string(r) + " " + why);
+  }
+
+  std::vector<outgoing> take_outbox() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(outbox_, {});
+  }
+  bool outbox_is_empty() const {
+    const std::lock_guard lock(mutex_);
+    return outbox_.empty();
+  }
+  /// Once in an interval: a heartbeat or rank 0's table, and a look for silent ranks. `own` are those with a connection.
+  void tick(bool due) {
+    const auto now = clock::now();
+    std::string silent;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!due && !table_due_) return;
+      table_due_ = false;
+      // This process itself was stopped: what it did not read is no silence of others.
+      const bool slept = due && std::chrono::duration<double>(now - ticked_).count() > silence() / 2;
+      if (due) ticked_ = now;
+      note_self();
+      for (int r = 0; r < size(); ++r) {
+        auto& it = ranks_[static_cast<std::size_t>(r)];
+        if (r == rank_ || (rank_ != 0 && r != 0) || !it.here || (it.ended && (r != 0 || relay_lost_))) continue;
+        if (slept) it.heard = now;
+        if (std::chrono::duration<double>(now - it.heard).count() > silence() && silent.empty() &&
+            !(it.ended && is_excused(r)))
+          silent = described_one(r) + ": it is stopped, or its host is out of reach";
+      }
+      if (rank_ == 0) send(-1, table());
+      else send(0, heartbeat());
+    }
+    if (!silent.empty() && !has_failed()) fail(silent);
+  }
+
+  static std::string described_state(rank_state s) {
+    constexpr const char* names[] = {"in host code", "compiling", "in a collective"};
+    return names[static_cast<int>(s)];
+  }
+  /// The ranks of `all` that have begun fewer collectives than `number` + 1. If there are none, with `others` all but this one.
+  std::vector<int> behind(const std::vector<int>& all, std::uint64_t number, bool others = true) const {
+    std::vector<int> out;
+    for (const int r : all)
+      if (r != rank_ && ranks_[static_cast<std::size_t>(r)].count <= number) out.push_back(r);
+    if (out.empty() && others)
+      for (const int r : all)
+        if (r != rank_) out.push_back(r);
+    return out;
+  }
+
+ private:
+  struct known_rank {
+    bool here = false, ended = false;
+    clock::time_point heard, ended_at;
+    std::uint64_t count = 0, calls = 0;
+    rank_state state = rank_state::host_code;
+    std::string last;  ///< collective, with its line
+  };
+  /// A call's number, and how many programs were compiled since the call before it.
+  using turn = std::pair<std::uint64_t, unsigned>;
+  static constexpr unsigned any_turn = ~0u;
+  /// Calls of one program in a row, from the first one's number.
+  struct called_program {
+    std::uint64_t first = 0;
+    std::shared_ptr<const program_guards> guards;
+  };
+
+  static double seconds_of(const char* name, double otherwise) {
+    const char* const text = std::getenv(name);
+    const double s = text ? std::strtod(text, nullptr) : 0;
+    return s > 0 ? s : otherwise;
+  }
+  static double seconds_since(clock::time_point t) { return std::chrono::duration<double>(clock::now() - t).count(); }
+
+  /// Whether a rank that has ended may be gone. All messages pass through rank 0, so the others need it until all have ended. A
+  /// rank that has ended itself stops waiting.
+  bool is_excused(int r) {
+    if (r != 0 || rank_ == 0) return true;
+    if (!ranks_[static_cast<std::size_t>(rank_)].ended) return false;
+    return relay_lost_ = true;
+  }
+
+  template <class Missing>
+  void judge_locked(const std::string& what, double waited, bool& told, const Missing& missing) {
+    const double limit = detail::mesh_timeout(), warn = std::min(limit, silence() * 2 / 3);
+    std::string why = ended_among(missing());
+    if (why.empty() && waited > limit) why = described(missing()) + " did not arrive within SINTER_MESH_TIMEOUT";
+    if (why.empty() && waited > warn && !std::exchange(told, true))
+      logs::write("warning", described(missing()) + " did not arrive at " + what);
+    if (why.empty() || !failure_.empty()) return;
+    fail_locked(why);
+    send(-1, std::string(1, static_cast<char>(message::failure)) + why);
+    changed_.notify_all();
+    if (wake_) wake_();
+  }
+  void fail_locked(const std::string& why) {
+    if (!failure_.empty()) return;
+    failure_ = why.empty() ? "a rank has failed" : why.substr(0, 4000);
+    failed_.store(true, std::memory_order_release);
+  }
+  void send(int to, std::string body) { outbox_.push_back({to, std::move(body)}); }
+
+  template <class Fields>
+  std::string addressed(message kind, int to, const Fields& fields) const {
+    std::string m(1, static_cast<char>(kind));
+    put_number(m, static_cast<std::uint32_t>(rank_), 4);
+    put_number(m, static_cast<std::uint32_t>(to), 4);
+    fields(m);
+    return m;
+  }
+  std::string guards_message(message kind, int to, turn at, const program_guards& g) const {
+    return addressed(kind, to, [&](std::string& m) {
+      put_number(m, at.first, 8);
+      put_number(m, at.second, 4);
+      m += bytes_of(g.digest);
+      put_text(m, std::string_view(g.text).substr(0, 4000));
+    });
+  }
+  void answer(int who, turn at, const program_guards& mine, const program_guards& theirs) {
+    send(who, guards_message(message::answer, who, at, mine));
+    compare(who, mine, theirs);
+  }
+  void compare(int who, const program_guards& mine, const program_guards& theirs) {
+    if (mine.digest == theirs.digest) return;
+    const std::string own = "rank " + std::to_string(rank_) + " runs " + mine.text,
+                      other = "rank " + std::to_string(who) + " runs " + theirs.text;
+    fail_locked("the ranks run different programs: " + (rank_ < who ? own + "; " + other : other + "; " + own) +
+                "; all ranks have to call the same functions with arguments of the same extents");
+    send(-1, std::string(1, static_cast<char>(message::failure)) + failure_);
+  }
+
+  void note_self() {
+    auto& me = ranks_[static_cast<std::size_t>(rank_)];
+    me.heard = clock::now();
+    me.count = count_.load(std::memory_order_relaxed);
+    me.calls = calls_;
+    me.state = state_.load(std::memory_order_relaxed);
+    if (me.count > 0)
+      me.last = sinter::detail::located(
+          run::name(last_kind_.load(std::memory_order_relaxed)),
+          {last_file_.load(std::memory_order_relaxed), last_line_.load(std::memory_order_relaxed)});
+  }
+  static void put_state(std::string& m, const known_rank& r) {
+    put_number(m, r.count, 8);
+    put_number(m, r.calls, 8);
+    put_number(m, static_cast<std::uint8_t>(r.state), 1);
+    put_text(m, std::string_view(r.last).substr(0, 500));
+  }
+  static bool take_state(std::string_view& m, known_rank& r) {
+    std::uint64_t count = 0, calls = 0, state = 0;
+    std::string_view last;
+    if (!take_number(m, count, 8) || !take_number(m, calls, 8) || !take_number(m, state, 1) || state > 2 ||
+        !take_text(m, last))
+      return false;
+    r.count = std::max(r.count, count);
+    r.calls = std::max(r.calls, calls);
+    r.state = static_cast<rank_state>(state);
+    r.last = last;
+    return true;
+  }
+  std::string heartbeat() const {
+    std::string m(1, static_cast<char>(message::heartbeat));
+    put_state(m, ranks_[static_cast<std::size_t>(rank_)]);
+    return m;
+  }
+  std::string table() const {
+    std::string m(1, static_cast<char>(message::table));
+    for (const auto& r : ranks_) {
+      put_number(m, static_cast<unsigned>(r.here) | static_cast<unsigned>(r.ended) << 1, 1);
+      put_number(m, static_cast<std::uint64_t>(seconds_since(r.heard) * 1000), 4);
+      put_state(m, r);
+    }
+    return m;
+  }
+
+  void heard(int from) { ranks_[static_cast<std::size_t>(from)].heard = clock::now(); }
+  void set_ended(known_rank& r) {
+    if (!std::exchange(r.ended, true)) r.ended_at = clock::now();
+  }
+
+  bool take_locked(int from, std::string_view body) {
+    if (body.empty()) return false;
+    const auto kind = static_cast<message>(body[0]);
+    const std::string_view whole = body;
+    body.remove_prefix(1);
+    switch (kind) {
+      case message::heartbeat:
+        return rank_ == 0 && take_state(body, ranks_[static_cast<std::size_t>(from)]) && body.empty();
+      case message::table:
+        return rank_ != 0 && take_table(body);
+      case message::failure:
+        fail_locked(std::string(body));
+        if (rank_ == 0) send(-1, std::string(whole));
+        return true;
+      case message::bye:
+        set_ended(ranks_[static_cast<std::size_t>(from)]);
+        table_due_ = true;
+        return body.empty();
+      case message::post:
+      case message::ask:
+      case message::answer:
+        return take_addressed(from, kind, whole);
+    }
+    return false;
+  }
+  bool take_table(std::string_view m) {
+    for (int r = 0; r < size(); ++r) {
+      std::uint64_t flags = 0, age = 0;
+      known_rank read;
+      if (!take_number(m, flags, 1) || !take_number(m, age, 4) || !take_state(m, read)) return false;
+      if (r == rank_) continue;
+      auto& it = ranks_[static_cast<std::size_t>(r)];
+      it.here = it.here || (flags & 1);
+      if (flags & 2) set_ended(it);
+      if (r != 0) it.heard = clock::now() - std::chrono::milliseconds(age);
+      it.count = std::max(it.count, read.count);
+      it.calls = std::max(it.calls, read.calls);
+      it.state = read.state;
+      it.last = read.last;
+    }
+    return m.empty();
+  }
+  bool take_addressed(int connection, message kind, std::string_view whole) {
+    std::string_view m = whole.substr(1);
+    std::uint64_t from = 0, to = 0;
+    if (!take_number(m, from, 4) || !take_number(m, to, 4) || from >= ranks_.size() || to >= ranks_.size())
+      return false;
+    if (rank_ == 0 ? from != static_cast<std::uint64_t>(connection) : to != static_cast<std::uint64_t>(rank_))
+      return false;
+    if (static_cast<int>(to) != rank_) return send(static_cast<int>(to), std::string(whole)), true;
+    const int who = static_cast<int>(from);
+    if (kind == message::post) {
+      std::string_view key, text;
+      if (!take_text(m, key) || !take_text(m, text) || !m.empty()) return false;
+      posts_[std::string(key)][who] = text;
+      return true;
+    }
+    std::uint64_t number = 0, nth = 0;
+    program_guards theirs;
+    std::string_view text;
+    if (!take_number(m, number, 8) || !take_number(m, nth, 4) || m.size() < theirs.digest.size()) return false;
+    std::memcpy(theirs.digest.data(), m.data(), theirs.digest.size());
+    m.remove_prefix(theirs.digest.size());
+    if (!take_text(m, text) || !m.empty()) return false;
+    theirs.text = text;
+    take_guards(who, kind, {number, static_cast<unsigned>(nth)}, std::move(theirs));
+    return true;
+  }
+  void take_guards(int who, message kind, turn at, program_guards theirs) {
+    const auto mine = program_of(at);
+    if (kind == message::ask && !mine) {
+      asked_[at].emplace_back(who, std::move(theirs));
+      return;
+    }
+    if (at == asking_) answers_.insert(who);
+    if (kind == message::ask) answer(who, at, *mine, theirs);
+    else if (mine) compare(who, *mine, theirs);
+  }
+  /// This rank's program of a call, if it is known.
+  std::shared_ptr<const program_guards> program_of(turn at) const {
+    if (at.first >= calls_) return wanted_ && at == asking_ ? wanted_ : nullptr;
+    const auto after = std::upper_bound(called_.begin(), called_.end(), at.first,
+                                        [](std::uint64_t n, const called_program& p) { return n < p.first; });
+    return after == called_.begin() ? nullptr : std::prev(after)->guards;
+  }
+  /// No rank asks for a call that all ranks have begun.
+  void forget_old_calls() {
+    std::uint64_t begun = calls_;
+    for (int r = 0; r < size(); ++r)
+      if (const auto& it = ranks_[static_cast<std::size_t>(r)]; r != rank_ && !it.ended)
+        begun = std::min(begun, it.calls);
+    while (called_.size() > 1 && called_[1].first < begun) called_.pop_front();
+  }
+
+  /// The first of the ranks that ended a while ago, if any: its last messages have arrived by now.
+  std::string ended_among(const std::vector<int>& ranks) const {
+    for (const int r : ranks) {
+      const auto& it = ranks_[static_cast<std::size_t>(r)];
+      if (it.ended && seconds_since(it.ended_at) > std::min(3.0, silence()))
+        return "rank " + std::to_string(r) + " has ended";
+    }
+    return "";
+  }
+  std::string described_one(int r) const {
+    const auto& it = ranks_[static_cast<std::size_t>(r)];
+    std::string out = "rank " + std::to_string(r) + " (";
+    if (!it.here) return out + "not started)";
+    const double quiet = seconds_since(it.heard);
+    out += it.ended                ? "has ended"
+           : quiet > silence() / 3 ? "silent for " + std::to_string(static_cast<long>(quiet)) + " s"
+                                   : described_state(it.state);
+    return out + (it.last.empty() ? ", before its first collective)" : ", last collective " + it.last + ")");
+  }
+  std::string described(const std::vector<int>& ranks) const {
+    std::string out;
+    constexpr std::size_t most = 8;
+    for (std::size_t k = 0; k < std::min(ranks.size(), most); ++k) out += (k ? ", " : "") + described_one(ranks[k]);
+    if (ranks.size() > most) out += " and " + std::to_string(ranks.size() - most) + " more";
+    return out.empty() ? "a rank" : out;
+  }
+
+  const int rank_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::function<void()> wake_;
+  std::vector<known_rank> ranks_;
+  std::vector<outgoing> outbox_;
+  std::map<std::string, std::map<int, std::string>> posts_;
+  std::uint64_t calls_ = 0;                       ///< of programs with collectives
+  std::deque<called_program> called_;             ///< those that other ranks may ask for, in their order
+  std::shared_ptr<const program_guards> wanted_;  ///< of the next call, for which this rank asks
+  std::map<turn, std::vector<std::pair<int, program_guards>>> asked_;
+  std::set<int> answers_;  ///< of the ranks, for what this rank asks
+  turn asking_{~std::uint64_t{0}, 0};
+  unsigned turn_ = 0;
+  bool relay_lost_ = false;
+  std::string failure_;
+  std::atomic<bool> failed_{false};
+  bool table_due_ = false;
+  clock::time_point ticked_ = clock::now();
+  std::atomic<rank_state> state_{rank_state::host_code};
+  std::atomic<std::uint64_t> count_{0};
+  std::atomic<exchange_kind> last_kind_{exchange_kind::all_reduce};
+  std::atomic<const char*> last_file_{""};
+  std::atomic<int> last_line_{0};
+};
+
+}  // namespace sinter::engine::run

@@ -1,0 +1,16 @@
+// expect: error
+// match: the function must return a rank-0 floating tensor|the loss is a rank-0 floating tensor
+// lines: 80, clang++ 150
+
+#include <sinter/mesh.hpp>
+
+using namespace sinter;
+struct dp : mesh_axis {};
+struct tp : mesh_axis {};
+template <int Rank, class... P>
+using held = placed<tensor<float, Rank>, P...>;
+
+auto wrong(mesh<dp> m, tensor<float, 2> w, tensor<float, 2> x) {
+  const auto loss = [](tensor<float, 2> v, tensor<float, 2> y) { return matmul(y, v); };
+  return shard_map(m, [=](held<2> v, held<2, shard<dp, 0>> y) { return data_parallel<dp>(loss)(v, y).first; })(w, x);
+}

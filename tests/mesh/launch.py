@@ -1,0 +1,329 @@
+#!/usr/bin/env python3
+"""Runs tests/mesh/ranks.cpp on several processes, by hand and by the launchers of MPI that are installed.
+
+    launch.py PROGRAM             all programs, and a few deaths of ranks
+    launch.py PROGRAM --trials N  N deaths of ranks, in turn
+    launch.py PROGRAM --nccl DIR  on emulated GPUs, whose libraries are in DIR
+    launch.py PROGRAM --gpus      on two GPUs; ends with 77 where there are less
+    launch.py --self-test         proves that wrong lines are found
+
+It ends with 77 where no launcher of MPI is found and the rest passed.
+"""
+import itertools
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+SILENCE = 2.0  # seconds, of the variable SINTER_MESH_SILENCE
+LIMIT = 60
+KERNELS = 240  # where emulated kernels are compiled first
+# So that a launcher leaves the other ranks alive when one ends badly.
+STAYS = {"Open MPI": ["--enable-recovery"], "MPICH": ["-disable-auto-cleanup"]}
+
+
+def launchers():
+    """Commands that start N ranks of a program."""
+    out = {}
+    for name in ("mpirun.openmpi", "mpirun"):
+        if shutil.which(name) and "Open MPI" in version(name):
+            out["Open MPI"] = [name, "--oversubscribe", "--tag-output"] + (["--allow-run-as-root"] if os.getuid() == 0 else [])
+            break
+    for name in ("mpiexec.mpich", "mpiexec.hydra", os.environ.get("SINTER_TEST_MPICH", "")):
+        if name and shutil.which(name) and "HYDRA" in version(name):
+            out["MPICH"] = [name]
+            break
+    return out
+
+
+def version(name):
+    return subprocess.run([name, "--version"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
+
+
+class run_of:
+    """What the ranks of one run printed: lines by rank, the rest, and the time."""
+
+    def __init__(self, text, seconds, hung=False):
+        self.text, self.seconds, self.hung = text, seconds, hung
+        # A launcher may join the lines of ranks.
+        pieces = re.split(r"(?=rank \d+: (?:right|wrong|threw))", text)
+        self.lines = {int(r): line for r, line in (m.groups() for m in (re.match(r"rank (\d+): (.*)", p) for p in pieces) if m)}
+
+
+def ended(process, start, limit=LIMIT):
+    """Waits for a started job, and ends it where it does not end by itself."""
+    try:
+        text, _ = process.communicate(timeout=limit)
+        return run_of(text, time.monotonic() - start)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        text, _ = process.communicate()
+        return run_of(text, time.monotonic() - start, hung=True)
+
+
+def start(command, more={}, to=subprocess.PIPE):
+    environment = dict(os.environ, OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive", **more)
+    return subprocess.Popen(command, stdout=to, stderr=subprocess.STDOUT, text=True, env=environment,
+                            start_new_session=True)
+
+
+def by_launcher(command, ranks, program, words, more={}):
+    return ended(start(command + ["-np", str(ranks), program] + words, more), time.monotonic())
+
+
+def by_hand(ranks, program, words, more={}, variables=None, limit=LIMIT):
+    """Ranks that the variables of each tell; None for one that is not started."""
+    before = time.monotonic()
+    port = str(20000 + os.getpid() % 20000)
+    variables = variables or (lambda r: {"SINTER_RANK": str(r), "SINTER_SIZE": str(ranks), "SINTER_ADDR": "127.0.0.1:" + port})
+    jobs = [start([program] + words, {**more, **variables(r)}) for r in range(ranks) if variables(r) is not None]
+    runs = [ended(j, before, limit) for j in jobs]
+    return run_of("".join(r.text for r in runs), time.monotonic() - before, any(r.hung for r in runs))
+
+
+def orphans(mark):
+    out = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                if f"SINTER_TEST_NONCE={mark}".encode() in file.read().split(b"\0"):
+                    out.append(int(pid))
+        except OSError:
+            pass
+    return [p for p in out if p != os.getpid()]
+
+
+def problem_of(run, ranks, pattern, rest=""):
+    """Empty if each of the ranks printed a line that has the pattern."""
+    if run.hung:
+        return "it hangs"
+    for r in ranks:
+        if not re.search(pattern, run.lines.get(r, "")):
+            return f"rank {r} printed {run.lines.get(r)!r}, not {pattern!r}"
+    if rest and not re.search(rest, run.text):
+        return f"nothing printed {rest!r}"
+    return ""
+
+
+class results:
+    def __init__(self):
+        self.failures = 0
+
+    def note(self, name, run, problem):
+        print(f"{'FAILED' if problem else 'ok'}  {name}  {run.seconds:.1f} s  {problem}", flush=True)
+        if problem:
+            self.failures += 1
+            print("   " + run.text[-3000:].replace("\n", "\n   "), flush=True)
+
+
+def check_programs(all_results, name, command, program):
+    quick = {"SINTER_MESH_SILENCE": str(SILENCE)}
+    for words, ranks, pattern, more in (
+            (["collectives"], 4, "^right", {}),
+            (["training"], 4, "^right", {}),
+            (["training"], 4, "^right", {"SINTER_MESH_CHECK": "1"}),
+            (["equal"], 3, "^right", {}),
+            (["loops"], 4, "^right", {}),
+            (["differ"], 3, r"different programs: rank 0 runs .*all_reduce.*ranks\.cpp:\d+.*rank [12] runs .*all_reduce", quick),
+            (["seeds"], 2, r"an input that is invariant, with the digest", {"SINTER_MESH_CHECK": "1", **quick}),
+    ):
+        stays = [] if pattern == "^right" else STAYS[name]
+        run = by_launcher(command + stays, ranks, program, words, more)
+        all_results.note(f"{name} {' '.join(words)}", run, problem_of(run, range(ranks), pattern))
+    run = by_launcher(command + STAYS[name], 3, program, ["exit"], quick)
+    all_results.note(f"{name} exit", run, problem_of(run, [0, 2], r"rank 1 has ended.*ranks\.cpp:\d+"))
+
+
+def check_by_hand(all_results, program):
+    quick = {"SINTER_MESH_SILENCE": str(SILENCE), "SINTER_MESH_TIMEOUT": "4"}
+    run = by_hand(3, program, ["join"], quick)
+    all_results.note("by hand join", run, problem_of(run, range(3), "^right"))
+    port = str(20000 + os.getpid() % 20000)
+
+    def torchrun(r):
+        return {"TORCHELASTIC_RUN_ID": "test", "RANK": str(r), "WORLD_SIZE": "2", "LOCAL_RANK": str(r), "MASTER_ADDR": "localhost",
+                "MASTER_PORT": port, "SINTER_MESH_SECRET": "0123456789abcdef" * 4}
+    run = by_hand(2, program, ["join"], quick, torchrun)
+    all_results.note("torchrun's variables join", run, problem_of(run, range(2), "^right"))
+    run = by_hand(2, program, ["equal"], quick, torchrun)
+    all_results.note("torchrun's variables without MPI", run, problem_of(run, range(2), "start the program with mpirun"))
+
+    def without_last(r):
+        return None if r == 2 else {"SINTER_RANK": str(r), "SINTER_SIZE": "3", "SINTER_ADDR": "127.0.0.1:" + port}
+    run = by_hand(3, program, ["join"], quick, without_last)
+    all_results.note("by hand, a rank is missing", run,
+                     problem_of(run, [0], r"rank 2 \(not started\) did not arrive within SINTER_MESH_TIMEOUT.*ranks\.cpp:\d+",
+                                r"\[sinter:warning\] rank 2 \(not started\) did not arrive"))
+
+    def other_secret(r):
+        return {"SINTER_RANK": str(r), "SINTER_SIZE": "2", "SINTER_ADDR": "127.0.0.1:" + port, "SINTER_MESH_SECRET": f"{r}" * 64}
+    run = by_hand(2, program, ["join"], quick, other_secret)
+    all_results.note("by hand, another secret", run, problem_of(run, [1], "does not know the secret"))
+
+    def far(r):
+        return {"SINTER_RANK": str(r), "SINTER_SIZE": "2", "SINTER_ADDR": "192.0.2.1:" + port}
+    run = by_hand(2, program, ["join"], quick, far)
+    all_results.note("by hand, another host without a secret", run, problem_of(run, range(2), "set SINTER_MESH_SECRET on all ranks"))
+
+
+def death(name, command, program, when, victim, number, ranks=3):
+    """One death: the survivors say who it was, or the launcher ends them. Nobody is left."""
+    mark = f"{time.time():.6f}"
+    more = {"SINTER_MESH_SILENCE": str(SILENCE), "SINTER_TEST_NONCE": mark}
+    output = tempfile.TemporaryFile(mode="w+")
+    before = time.monotonic()
+    job = start(command + STAYS[name] + ["-np", str(ranks), program, "death", when, str(victim), str(int(number))], more, output)
+    survivors = [r for r in range(ranks) if r != victim]
+
+    def printed():
+        output.seek(0)
+        return output.read()
+    # A launcher waits for a stopped rank, the test only for the others.
+    told = False
+    while time.monotonic() - before < 40 and job.poll() is None and not told:
+        told = number == signal.SIGSTOP and all(r in run_of(printed(), 0).lines for r in survivors)
+        time.sleep(0.05)
+    hung = job.poll() is None and not told
+    run = run_of(printed(), time.monotonic() - before, hung)
+    if job.poll() is None:
+        os.killpg(job.pid, signal.SIGTERM)
+        time.sleep(0.5)
+    for _ in range(100):
+        left = orphans(mark)
+        if not left or number == signal.SIGSTOP:
+            break
+        time.sleep(0.1)
+    for pid in orphans(mark):
+        os.kill(pid, signal.SIGKILL)
+    os.killpg(job.pid, signal.SIGKILL) if job.poll() is None else None
+    job.wait()
+    # MPICH's launcher may end the job before a rank has printed.
+    if name == "MPICH" and number == signal.SIGKILL and not hung:
+        survivors = [r for r in survivors if r in run.lines]
+    problem = problem_of(run, survivors, rf"^threw.*rank {victim} has died|^threw.*rank {victim} .*(silent|stopped)")
+    if not problem and left and number == signal.SIGKILL:
+        problem = f"processes are left: {left}"
+    return run, problem
+
+
+def check_deaths(all_results, found, program, count):
+    turns = itertools.cycle(itertools.product(("after", "in", "compile", "trace", "before", "start"), (0, 1), (signal.SIGKILL, signal.SIGSTOP)))
+    for k, (when, victim, number) in zip(range(count), turns):
+        name = sorted(found)[(k // 24) % len(found)]
+        run, problem = death(name, found[name], program, when, victim, number)
+        all_results.note(f"{name} {number.name} of rank {victim}, {when}", run, problem)
+
+
+def emulated(folder, files):
+    """The variables for the emulated libraries in a folder; ranks exchange by files in another."""
+    names = ("cuda", "nvrtc", "cublasLt", "cufft", "cusolver", "cublas", "cudnn", "nccl")
+    return {**{f"SINTER_LIB{n.upper()}": f"{folder}/lib{n}.so" for n in names}, "SINTER_DEVICE": "cuda",
+            "SINTER_EMULATOR_DEVICES": "2", "SINTER_EMULATOR_NCCL_FOLDER": files}
+
+
+def by_local_rank(ranks, more=lambda r: {}):
+    port = str(20000 + os.getpid() % 20000)
+    return lambda r: {"SINTER_RANK": str(r), "SINTER_SIZE": str(ranks), "SINTER_LOCAL": str(r),
+                      "SINTER_ADDR": "127.0.0.1:" + port, **more(r)}
+
+
+def check_nccl(all_results, program, folder):
+    """Exchanges of emulated GPUs: right, late, with errors, with ranks that differ or die."""
+    quick = {"SINTER_MESH_SILENCE": str(SILENCE)}
+    hostile = {"SINTER_EMULATOR_DEFER": "1", "SINTER_EMULATOR_ORDER": "reverse", "SINTER_CUDA_POISON": "1"}
+    other = r"NCCL, and rank 1 of the axis has none"
+
+    def without_library(r):
+        return {"SINTER_LIBNCCL": "/nowhere/libnccl.so"} if r == 1 else {}
+    for name, words, ranks, pattern, more, each in (
+            ("gpus", ["gpus", "2"], 4, "^right", {}, None),
+            ("training", ["training"], 4, "^right", {}, None),
+            ("training, work put off", ["training"], 4, "^right", hostile, None),
+            ("training, a late rank", ["training"], 2, "^right", {"SINTER_EMULATOR_NCCL_LATE": "1:20"}, None),
+            ("training, compared", ["training"], 2, "^right", {"SINTER_MESH_CHECK": "1"}, None),
+            ("equal", ["equal"], 3, "^right", {}, None),
+            ("loops", ["loops"], 4, "^right", {}, None),
+            ("differ", ["differ"], 3, r"different programs: rank 0 runs .*all_reduce", quick, None),
+            ("an error of NCCL", ["training"], 2, r"threw.*rank 1: NCCL: unhandled system error",
+             {"SINTER_EMULATOR_NCCL_ERROR": "1:5", **quick}, None),
+            ("more than may be pending", ["many"], 2, "^right", hostile, None),
+            ("an error while nothing is pending", ["given_up"], 2, r"^threw: .*given up.*rank 1: NCCL: unhandled system error",
+             {"SINTER_EMULATOR_NCCL_ERROR": "1:2", **quick}, None),
+            ("a call that blocks", ["given_up"], 2, r"^threw: .*given up.*within SINTER_MESH_TIMEOUT",
+             {"SINTER_EMULATOR_NCCL_BLOCK": "1:2", "SINTER_MESH_TIMEOUT": "2", **quick}, None),
+            ("equal GPUs", ["equal"], 3, r"^threw: .*ranks 0 and 2 of the axis share a GPU.*SINTER_LIBNCCL=none",
+             {"SINTER_EMULATOR_UUIDS": "shared"}, None),
+            ("no library", ["training"], 2, other, quick, without_library)):
+        with tempfile.TemporaryDirectory() as files:
+            run = by_hand(ranks, program, words, {**emulated(folder, files), **more},
+                          by_local_rank(ranks, each or (lambda r: {})), KERNELS)
+        all_results.note(f"NCCL {name}", run, problem_of(run, range(ranks), pattern))
+    for victim in (0, 1):
+        with tempfile.TemporaryDirectory() as files:
+            run = by_hand(3, program, ["read", str(victim)], {**emulated(folder, files), **quick, **hostile}, by_local_rank(3))
+        left = [r for r in range(3) if r != victim]
+        all_results.note(f"NCCL death of rank {victim} while others read", run,
+                         problem_of(run, left, rf"^threw: .*rank {victim} has died"))
+    with tempfile.TemporaryDirectory() as files:
+        late = {"SINTER_EMULATOR_NCCL_LATE": "1:6000", "SINTER_MESH_TIMEOUT": "2", **quick, **hostile}
+        run = by_hand(2, program, ["read", "-1"], {**emulated(folder, files), **late}, by_local_rank(2))
+    all_results.note("NCCL a rank that is too late", run, problem_of(run, range(2), r"^threw: .*within SINTER_MESH_TIMEOUT"))
+
+
+def check_gpus(all_results, program):
+    """Two real GPUs, with NCCL."""
+    for words in (["gpus", "2"], ["training"], ["equal"]):
+        run = by_hand(2, program, words, {"SINTER_DEVICE": "cuda"}, by_local_rank(2))
+        all_results.note(f"GPUs {' '.join(words)}", run, problem_of(run, range(2), "^right"))
+    run = by_hand(2, program, ["read", "1"], {"SINTER_DEVICE": "cuda"}, by_local_rank(2))
+    all_results.note("GPUs death of rank 1 while rank 0 reads", run, problem_of(run, [0], r"^threw: .*rank 1 has died"))
+
+
+def gpus():
+    try:
+        text = subprocess.run(["nvidia-smi", "-L"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+    except OSError:
+        return 0
+    return sum(line.startswith("GPU ") for line in text.splitlines())
+
+
+def self_test():
+    run = run_of("x rank 0: right\nrank 1: wrong: sum; \n", 1)
+    assert problem_of(run, [0], "^right") == ""
+    assert "rank 1 printed" in problem_of(run, [0, 1], "^right")
+    assert "rank 2 printed None" in problem_of(run, [2], "^right")
+    assert problem_of(run_of("rank 0: right", 1, hung=True), [0], "^right") == "it hangs"
+    assert "nothing printed" in problem_of(run, [0], "^right", "y")
+
+
+def main(words):
+    if words == ["--self-test"]:
+        return self_test()
+    if words[1:2] == ["--gpus"] and gpus() < 2:
+        print("SKIPPED: this machine has no two GPUs; exchanges of GPUs ran on the emulator only")
+        sys.exit(77)
+    program, found, all_results = words[0], launchers(), results()
+    if words[1:2] in (["--nccl"], ["--gpus"]):
+        check_nccl(all_results, program, words[2]) if words[1] == "--nccl" else check_gpus(all_results, program)
+        return sys.exit(f"{all_results.failures} failed" if all_results.failures else 0)
+    if words[1:2] == ["--trials"]:
+        check_deaths(all_results, found, program, int(words[2]))
+    else:
+        check_by_hand(all_results, program)
+        for name, command in found.items():
+            check_programs(all_results, name, command, program)
+        if found:
+            check_deaths(all_results, found, program, 4)
+    if all_results.failures:
+        sys.exit(f"{all_results.failures} failed")
+    if not found:
+        print("no mpirun is found: what needs MPI is skipped")
+        sys.exit(77)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
