@@ -60,6 +60,14 @@ def as_gpt2(arrays, letters):
     return out
 
 
+def part_of(index):
+    """The only rank's file of a checkpoint."""
+    parts = glob.glob(index[:-len("safetensors")] + "*.0-of-1.safetensors")
+    if len(parts) != 1:
+        sys.exit(f"the parts of {index} are {parts}")
+    return parts[0]
+
+
 def spelled(byte):
     """The code point by which vocab.json has a byte."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
@@ -84,13 +92,15 @@ def main():
             if "<polyline" not in f.read():
                 sys.exit("there is no curve in the picture")
         files = sorted(glob.glob(os.path.join(saved, "*.safetensors")))
-        last = read(files[-1])
-        os.remove(files[-1])
+        indexes = [f for f in files if "-of-" not in os.path.basename(f)]
+        last = read(part_of(indexes[-1]))
+        os.remove(part_of(indexes[-1]))
+        os.remove(indexes[-1])
         resumed = run(*learn)
         tail = whole[whole.index("training"):]
-        if len(files) != 3 or tail not in resumed:
-            sys.exit(f"{len(files)} checkpoints; resumed it says\n{resumed}\nnot\n{whole}")
-        if read(files[-1]) != last:
+        if len(files) != 6 or len(indexes) != 3 or tail not in resumed:
+            sys.exit(f"{files}; resumed it says\n{resumed}\nnot\n{whole}")
+        if read(part_of(indexes[-1])) != last:
             sys.exit("a run that was resumed ends with other bits")
 
         with open(text, "rb") as f:

@@ -175,9 +175,9 @@ struct divided_tree {
 
 /// Calls whole(x) with each leaf of a tree, and divided(tree) with each outermost tree that ranks divide.
 template <class T, class Divided, class Whole>
-void each_part(const T& t, const Divided& divided, const Whole& whole) {
+void each_leaf_part(const T& t, const Divided& divided, const Whole& whole) {
   constexpr branch b = branch_of<T>();
-  const auto deeper = [&](const auto& child) { each_part(child, divided, whole); };
+  const auto deeper = [&](const auto& child) { each_leaf_part(child, divided, whole); };
   if constexpr (divided_tree<T>::is) divided(t);
   else if constexpr (b == branch::array || b == branch::vector) {
     if constexpr (facts_of<T>.tensors != 0)
@@ -206,7 +206,7 @@ tensor<double, 0> norm_of_all(location at, const X& x) {
         sum.add(settle(squares_over<op_shapes::all_axes(A::rank), false>(wide(a, at), at), at), at);
     };
   };
-  each_part(
+  each_leaf_part(
       x,
       [&]<class T>(const T& part) {
         running_total<double> own;
@@ -219,7 +219,7 @@ tensor<double, 0> norm_of_all(location at, const X& x) {
 /// Whether a condition that concerns a whole tree holds on all ranks that divide it.
 template <class X>
 tensor<bool, 0> on_all_ranks(const X& x, tensor<bool, 0> holds, location at) {
-  each_part(
+  each_leaf_part(
       x,
       [&]<class T>(const T&) {
         const auto all = divided_tree<T>::over_ranks(tensor<std::int32_t, 0>(settle(cast<std::int32_t>(holds, at), at)),

@@ -4,6 +4,7 @@
 #include "../../base/callback.hpp"
 #include "../../base/series.hpp"
 #include "../../emit/cpu/kernel.hpp"
+#include "../../ir/compose_attention.hpp"
 #include "../../plan/attention.hpp"
 #include "../../plan/fusion/parts.hpp"
 #include "../../plan/schedule/print.hpp"

@@ -5,6 +5,7 @@
 
 #include "../../base/kept.hpp"
 #include "../../engine/backends.hpp"
+#include "../../ir/compose_attention.hpp"
 #include "cpu.hpp"
 #include "cuda.hpp"
 #include "reference.hpp"

@@ -9,6 +9,7 @@
 
 #include "../../base/series.hpp"
 #include "../../ir/dim.hpp"
+#include "../../ir/polynomial.hpp"
 
 namespace sinter::engine::detail {
 
