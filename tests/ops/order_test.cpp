@@ -163,7 +163,7 @@ TEST_CASE("extremes of integers keep their order") {
   w.run();
 }
 
-TEST_CASE("rows of every length: by insertion, by digits, in one network, in merges; nothing and one") {
+TEST_CASE("rows of every length: by insertion, by digits, in one network; nothing and one") {
   ops::walk w;
   orders(w, ties<float, 2>({3, 300}, 2), 7);
   for (const std::int64_t n : {2500, 9001}) {
@@ -186,6 +186,46 @@ TEST_CASE("rows of every length: by insertion, by digits, in one network, in mer
   const auto cube = ties<float, 3>({3, 4, 5}, 6);
   w.row(
       "the middle axis", argsorted(ops::values(cube), 1), 0, [](auto a) { return argsort<1>(a); }, cube);
+  w.run();
+}
+
+namespace {
+
+/// Places of all elements of long rows, and of the first ones, in both directions.
+template <class T>
+void long_orders(ops::walk& w, const tensor<T, 2>& x, int few) {
+  const array v = ops::values(x);
+  const auto first = [&](bool descending) { return argsorted(v, 1, descending, static_cast<std::size_t>(few)); };
+  w.row(
+      "long rows", argsorted(v, 1), 0, [](auto a) { return argsort(a); }, x);
+  w.row(
+      "long rows, descending", argsorted(v, 1, true), 0, [](auto a) { return argsort(a, {.descending = true}); }, x);
+  w.row(
+      "the first", first(false), 0, [few](auto a) { return topk(a, few, axis<1>, {.largest = false}).indices; }, x);
+  w.row(
+      "the last", first(true), 0, [few](auto a) { return topk(a, few).indices; }, x);
+}
+
+}  // namespace
+
+TEST_CASE(
+    "long rows of every kind of key: tiles that are full or nearly empty, ties, rounds that pass on few or many") {
+  ops::walk w;
+  long_orders(w, ties<float, 2>({1, 4096}, 2), 1);
+  long_orders(w, ties<float, 2>({3, 4097}, 3), 256);
+  long_orders(w, ties<float, 2>({2, 2049}, 4), 257);
+  long_orders(w, ops::sample<float, 2>({2, 9001}, 5), 10);
+  long_orders(w, ties<double, 2>({2, 4099}, 6), 100);
+  long_orders(w, ties<std::int64_t, 2>({1, 5000}, 7), 3);
+  long_orders(w, ties<std::uint8_t, 2>({2, 6000}, 8), 30);
+  long_orders(w, ties<bf16, 2>({1, 8192}, 9), 200);
+  tensor<std::int32_t, 2> wide = zeros<std::int32_t>(1, 12345);
+  std::uint32_t state = 1;
+  for (std::int64_t i = 0; i < wide.numel(); ++i)
+    wide.data()[i] = static_cast<std::int32_t>(state = state * 1664525u + 1013904223u);
+  wide(0, 3) = INT32_MIN, wide(0, 4) = INT32_MAX, wide(0, 12344) = INT32_MAX;
+  long_orders(w, wide, 17);
+  long_orders(w, tensor<float, 2>(full<float>(0.5f, {2, 4500})), 5);
   w.run();
 }
 

@@ -178,19 +178,37 @@ TEST_CASE("a kernel follows a narrow product where tensor cores make whole rows"
   CHECK(!both(10, gpu_target({.capability = 75, .tf32 = true})));
 }
 
-TEST_CASE("a long row is sorted in merges, each with a launch that tells its pass by its blocks") {
-  graph g;
-  const value x = input(g, {100000});
-  sinter::ir::attributes how;
-  how.ints = {0, 0};
-  how.dims = {dim(100000)};
-  const auto s = schedule_blocks(only({value(g, g.push(op::argsort, {x.id()}, how), {})}), gpu);
-  const auto& shape = std::get<sort_shape>(s.shape);
-  REQUIRE(s.launches.size() == static_cast<std::size_t>(1 + shape.passes));
-  CHECK(shape.passes == 3);
-  for (int pass = 1; pass < shape.passes; ++pass)
-    CHECK(number(s.launches[static_cast<std::size_t>(pass) + 1].blocks) ==
-          number(s.launches[static_cast<std::size_t>(pass)].blocks) + 1);
+TEST_CASE(
+    "a long row is sorted by its keys' digits, and its first elements in rounds; a launch tells its pass by its "
+    "blocks") {
+  const auto schedule = [](std::int64_t n, std::int64_t count) {
+    graph g;
+    const value x = input(g, {n});
+    sinter::ir::attributes how;
+    how.ints = {0, 0};
+    how.dims = {dim(count)};
+    return schedule_blocks(only({value(g, g.push(op::argsort, {x.id()}, how), {})}), gpu);
+  };
+  struct row {
+    std::int64_t n, count;
+    sort_method method;
+    int passes;
+  };
+  for (const row& r : {row{2048, 2048, sort_method::network, 0}, row{2049, 2049, sort_method::digits, 5},
+                       row{100000, 100000, sort_method::digits, 5}, row{2048, 7, sort_method::network, 0},
+                       row{2049, 256, sort_method::rounds, 3}, row{2049, 257, sort_method::digits, 5},
+                       row{1000000, 10, sort_method::rounds, 3}}) {
+    CAPTURE(r.n);
+    CAPTURE(r.count);
+    const auto s = schedule(r.n, r.count);
+    const auto& shape = std::get<sort_shape>(s.shape);
+    CHECK(shape.method == r.method);
+    CHECK(shape.passes == r.passes);
+    REQUIRE(s.launches.size() == static_cast<std::size_t>(1 + shape.passes));
+    for (int pass = 1; pass < shape.passes; ++pass)
+      CHECK(number(s.launches[static_cast<std::size_t>(pass) + 1].blocks) ==
+            number(s.launches[static_cast<std::size_t>(pass)].blocks) + 1);
+  }
 }
 
 TEST_CASE("open rows have the schedule of the longest row that their code assumes") {

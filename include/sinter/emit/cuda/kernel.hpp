@@ -49,13 +49,13 @@ inline void print_entry(cuda_source& s, writer& out, const kernel& k, const plan
                         const plan::sort_shape& shape) {
   const kernel* const only[] = {&k};
   cuda_printer tiles(k, out);
-  if (shape.passes > 0) s.scratch = shape.total * dim(2 * shape.item_bytes());
+  s.scratch = shape.scratch();
   cuda_launch_of(s, out, only, kernel_entry, how.launches[0], [&] { print_sort_tiles(tiles, shape); });
   tell_touched(s, tiles);
   if (shape.passes == 0) return;
-  cuda_printer merges(k, out);
-  cuda_launch_of(s, out, only, finish_entry, how.launches[1], [&] { print_sort_merge(merges, shape); });
-  tell_touched(s, merges);
+  cuda_printer passes(k, out);
+  cuda_launch_of(s, out, only, finish_entry, how.launches[1], [&] { print_sort_pass(passes, shape); });
+  tell_touched(s, passes);
   const cuda_launch first = s.launches.back();
   for (std::size_t pass = 2; pass < how.launches.size(); ++pass) {
     s.launches.push_back(first);

@@ -39,7 +39,7 @@ inline const series<piece>& cuda_pieces() {
       {prelude_cuda_powers, {"exp2_near", "fused", "most_or_nan", "packed"}},
       {prelude_cuda_scan, {"shuffle_up"}},
       {prelude_cuda_product, {"multiply_add"}},
-      {prelude_cuda_sort, {"sort_key", "sort_tile", "count_before"}},
+      {prelude_cuda_sort, {"sort_key", "sort_tile", "sort_by_digit"}},
       {prelude_cuda_search, {"searched"}},
   };
   return all;

@@ -1,6 +1,5 @@
-// emit/cuda/sort.hpp: a sort on a GPU: blocks sort tiles of keys and places in shared memory. For longer rows, passes merge
-// four runs into one, with a thread for each element, which finds its rank by bisecting the other runs. A search: a thread
-// for each element.
+// emit/cuda/sort.hpp: a sort on a GPU: blocks sort tiles of keys and places in shared memory. Longer rows are sorted by the digits of
+// their keys, or tile by tile where only few first elements are wanted. A search: a thread for each element.
 #pragma once
 
 #include "../../base/series.hpp"
@@ -31,77 +30,160 @@ inline void print_sorted_stores(cuda_printer& p, int sort, const std::string& ra
   });
 }
 
-}  // namespace detail
-
-inline void print_sort_tiles(cuda_printer& p, const plan::sort_shape& s) {
+/// Defines `y`, the element of a row at place j: the last of all behind the row's end.
+inline void print_item(cuda_printer& p, const plan::sort_shape& s, const std::string& inside) {
   writer& out = p.out();
   const int sort = first_of(p.code(), kind::sort);
-  const instruction& i = p.at(sort);
-  const std::string n = parenthesised(s.length), tile = p.number(s.tile), width = p.number(s.width),
-                    item = detail::item_of(s);
-  detail::define_before(p, sort, [&](int id) { return p.is_uniform(id); });
-  out.line("__shared__ " + item + " x[" + tile + "];");
-  if (s.passes > 0) out.line("const long tiles = (" + n + " + " + tile + " - 1l)/" + tile + ";");
-  const auto elements = [&](auto&& body) {
-    out.block("for (int e = threadIdx.x; e < " + tile + "; e += " + p.number(s.threads()) + ")", [&] {
-      if (s.passes > 0) out.line("const long row = block/tiles, j = block%tiles*" + tile + " + e;");
-      else
-        out.line("const long row = (long)block*" + p.number(s.tile / s.width) + " + e/" + width + ", j = e%" + width +
-                 ";");
-      body("row < " + parenthesised(s.rows) + " && j < " + n);
-    });
-  };
-  elements([&](const std::string& inside) {
-    out.line(item + " y;");
-    out.line("y.key = 0; y.key = ~y.key;");
-    out.line("y.place = j;");
-    const auto outside = p.scope();
-    out.block("if (" + inside + ")", [&] {
-      p.unravel("(" + p.flat() + ")row", p.axes_of(role::outer));
-      p.unravel("(" + p.flat() + ")j", p.axes_of(role::row));
-      detail::define_before(p, sort, [](int) { return true; });
-      out.line("y.key = sort_key(" + p.name(i.args[0]) + ", " + (i.reverse ? "true" : "false") + ");");
-    });
-    p.leave(outside);
-    out.line("x[e] = y;");
+  out.line(item_of(s) + " y;");
+  out.line("y.key = 0; y.key = ~y.key;");
+  out.line("y.place = j;");
+  const auto outside = p.scope();
+  out.block("if (" + inside + ")", [&] {
+    p.unravel("(" + p.flat() + ")row", p.axes_of(role::outer));
+    p.unravel("(" + p.flat() + ")j", p.axes_of(role::row));
+    define_before(p, sort, [](int) { return true; });
+    out.line("y.key = sort_key(" + p.name(p.at(sort).args[0]) + ", " + (p.at(sort).reverse ? "true" : "false") + ");");
   });
-  out.line("__syncthreads();");
-  out.at(i.where);
-  out.line("sort_tile<" + tile + ", " + width + ", " + p.number(s.threads()) + ">(x);");
-  elements([&](const std::string& inside) {
-    out.block("if (" + inside + ")", [&] {
-      if (s.passes == 0) return detail::print_sorted_stores(p, sort, "j", "x[e].place");
-      out.line("if (" + n + " > " + width + ") ((" + item + "*)scratch)[row*" + n + " + j] = x[e];");
-      out.block("else", [&] { detail::print_sorted_stores(p, sort, "j", "x[e].place"); });
-    });
+  p.leave(outside);
+}
+
+/// A loop of a block over the elements of its tile, each with its row and place.
+template <class F>
+void print_tile_elements(cuda_printer& p, const plan::sort_shape& s, F&& body) {
+  writer& out = p.out();
+  const std::string tile = p.number(s.tile), width = p.number(s.width);
+  out.block("for (int e = threadIdx.x; e < " + tile + "; e += " + p.number(s.threads()) + ")", [&] {
+    if (s.method == plan::sort_method::network)
+      out.line("const long row = (long)block*" + p.number(s.tile / s.width) + " + e/" + width + ", j = e%" + width +
+               ";");
+    else out.line("const long row = block/tiles, j = block%tiles*" + tile + " + e;");
+    body("row < " + parenthesised(s.rows) + " && j < n");
   });
 }
 
-/// A grid's blocks beyond those with work identify the pass.
-inline void print_sort_merge(cuda_printer& p, const plan::sort_shape& s) {
+/// The number of elements of a row, the tiles of a row, and the items in memory.
+inline void print_sort_sizes(cuda_printer& p, const plan::sort_shape& s) {
+  p.out().line("const long n = " + parenthesised(s.length) + ";");
+  if (s.method == plan::sort_method::network) return;
+  p.out().line("const long tiles = (n + " + p.number(s.tile - 1) + ")/" + p.number(s.tile) + ";");
+  p.out().line(item_of(s) + "* const items = (" + item_of(s) + "*)scratch;");
+}
+
+inline std::string sorted_tile_of(cuda_printer& p, const plan::sort_shape& s) {
+  return "sort_tile<" + p.number(s.tile) + ", " + p.number(s.width) + ", " + p.number(s.threads()) + ">(x);";
+}
+
+}  // namespace detail
+
+/// The first launch: keys and places in memory, in tiles that are sorted, or with counters of 0 for passes over digits.
+inline void print_sort_tiles(cuda_printer& p, const plan::sort_shape& s) {
+  using plan::sort_method;
   writer& out = p.out();
   const int sort = first_of(p.code(), kind::sort);
-  const std::string n = "(long)" + parenthesised(s.length), total = parenthesised(s.total), item = detail::item_of(s),
-                    threads = p.number(plan::sort_shape::merging);
-  out.line("const long n = " + n + ", total = " + total + ";");
-  out.line("const int pass = (int)(gridDim.x - (total + " + threads + " - 1)/" + threads + ");");
-  out.line("const long width = " + p.number(s.width) + "l << 2*pass, whole = 4*width;");
-  out.line("const " + p.flat() + " f = (" + p.flat() + ")block*" + threads + " + threadIdx.x;");
-  out.block("if (f < total && width < n)", [&] {
-    out.line("const " + item + "* const from = (const " + item + "*)scratch + (pass%2 ? total : 0);");
-    out.line(item + "* const to = (" + item + "*)scratch + (pass%2 ? 0 : total);");
-    out.line("const long row = f/" + p.count(s.length) + ", j = f%" + p.count(s.length) + ";");
-    out.line("const long group = j/whole*whole, run = (j - group)/width;");
-    out.line("const " + item + " y = from[f];");
-    out.line("long rank = j - run*width;");
-    out.line("#pragma unroll");
-    out.block("for (int r = 0; r < 4; ++r)", [&] {
-      out.line("const long begin = group + r*width, rest = n - begin;");
-      out.line("if (r != run && rest > 0) rank += count_before(from + row*n + begin, rest < width ? rest : width, y);");
+  detail::define_before(p, sort, [&](int id) { return p.is_uniform(id); });
+  detail::print_sort_sizes(p, s);
+  if (s.method == sort_method::digits) {
+    detail::print_tile_elements(p, s, [&](const std::string& inside) {
+      detail::print_item(p, s, inside);
+      out.line("if (" + inside + ") items[row*n + j] = y;");
     });
-    out.line("if (whole < n) to[row*n + rank] = y;");
-    out.block("else", [&] { detail::print_sorted_stores(p, sort, "rank", "y.place"); });
+    out.line("s_u64* const counters = (s_u64*)(items + 2*" + parenthesised(s.total) + ");");
+    const std::string threads = p.number(s.threads());
+    out.line("for (long e = (long)block*" + threads + " + threadIdx.x; e < " + s.counters().text() +
+             "; e += (long)gridDim.x*" + threads + ") counters[e] = 0;");
+    return;
+  }
+  out.line("__shared__ " + detail::item_of(s) + " x[" + p.number(s.tile) + "];");
+  detail::print_tile_elements(p, s, [&](const std::string& inside) {
+    detail::print_item(p, s, inside);
+    out.line("x[e] = y;");
   });
+  out.line("__syncthreads();");
+  out.at(p.at(sort).where);
+  out.line(detail::sorted_tile_of(p, s));
+  detail::print_tile_elements(p, s, [&](const std::string& inside) {
+    if (s.method == sort_method::rounds) {
+      const std::string kept = p.number(s.kept);
+      out.line("if (row < " + parenthesised(s.rows) + " && n > " + p.number(s.tile) + " && e < " + kept +
+               ") items[block*" + kept + "l + e] = x[e];");
+      out.block("if (n <= " + p.number(s.tile) + " && " + inside + ")",
+                [&] { detail::print_sorted_stores(p, sort, "j", "x[e].place"); });
+      return;
+    }
+    out.block("if (" + inside + ")", [&] { detail::print_sorted_stores(p, sort, "j", "x[e].place"); });
+  });
+}
+
+namespace detail {
+
+/// A round: tiles of the elements that the round before has passed on, until one tile of a row is left.
+inline void print_sort_round(cuda_printer& p, const plan::sort_shape& s) {
+  writer& out = p.out();
+  const std::string tile = p.number(s.tile), kept = p.number(s.kept), rows = parenthesised(s.rows);
+  out.line("long m = n;");
+  out.line("for (int r = 0; r <= pass && m > 0; ++r) m = m > " + tile + " ? (m + " + p.number(s.tile - 1) + ")/" +
+           tile + "*" + kept + " : 0;");
+  out.line("const long parts = (m + " + p.number(s.tile - 1) + ")/" + tile + ", each = tiles*" + kept +
+           ", all = " + rows + "*each;");
+  out.line("if (block >= " + rows + "*parts) return;");
+  out.line("const long row = block/parts, part = block%parts;");
+  out.line("const " + item_of(s) + "* const from = items + (pass%2 ? all : 0) + row*each;");
+  out.line("__shared__ " + item_of(s) + " x[" + tile + "];");
+  const std::string loop = "for (int e = threadIdx.x; e < " + tile + "; e += " + p.number(s.threads()) + ")";
+  out.block(loop, [&] {
+    out.line(item_of(s) + " y;");
+    out.line("y.key = 0; y.key = y.place = ~y.key;");
+    out.line("if (part*" + tile + " + e < m) y = from[part*" + tile + " + e];");
+    out.line("x[e] = y;");
+  });
+  out.line("__syncthreads();");
+  out.line(sorted_tile_of(p, s));
+  out.block("for (int e = threadIdx.x; e < " + kept + "; e += " + p.number(s.threads()) + ")", [&] {
+    out.line("if (parts > 1) items[(pass%2 ? 0 : all) + row*each + part*" + kept + " + e] = x[e];");
+    out.block("else", [&] { print_sorted_stores(p, first_of(p.code(), kind::sort), "e", "x[e].place"); });
+  });
+}
+
+/// Pass 0 counts the digits of all keys. Each other pass sorts by one digit and keeps the order of equal digits.
+inline void print_digit_pass(cuda_printer& p, const plan::sort_shape& s) {
+  writer& out = p.out();
+  const std::string rows = parenthesised(s.rows), total = parenthesised(s.total), word = p.number(s.word),
+                    each = p.number(s.each());
+  out.line("s_u64* const counters = (s_u64*)(items + 2*" + total + ");");
+  out.line("unsigned* const digits = (unsigned*)(counters + " + p.number(2 * s.word) + ");");
+  out.line("s_u64* const states = counters + " + p.number(2 * s.word) + " + " + rows + "*" +
+           p.number(s.word * s.digit_values / 2) + "l;");
+  out.line("__shared__ unsigned counts[8][256];");
+  out.block("if (pass == 0)", [&] {
+    out.line("const long row = block/tiles;");
+    out.line("if (row < " + rows + ") count_digits<" + each +
+             ">(items + row*n, n, block%tiles, &counts[0][0], digits + row*" + word + "*256);");
+    out.line("return;");
+  });
+  out.line("const int digit = pass - 1;");
+  // A tile waits for tiles that have begun before it.
+  out.line("__shared__ long begun;");
+  out.line("if (threadIdx.x == 0) begun = (long)atomicAdd((unsigned long long*)counters + digit, 1ull);");
+  out.line("__syncthreads();");
+  out.line("const long row = begun/tiles, tile = begun%tiles;");
+  out.line("if (row >= " + rows + ") return;");
+  out.line("const " + item_of(s) + "* const from = items + (digit%2 ? " + total + " : 0) + row*n;");
+  out.line(item_of(s) + "* const to = items + (digit%2 ? 0 : " + total + ") + row*n;");
+  out.line("sort_by_digit<" + each + ">(from, n, digit, tile, counts, digits + (row*" + word + " + digit)*256,");
+  out.line("  states + ((long)digit*" + rows + " + row)*tiles*256, [&](long rank, " + item_of(s) + " y) {");
+  out.line("if (digit < " + p.number(s.word - 1) + ") to[rank] = y;");
+  out.block("else", [&] { print_sorted_stores(p, first_of(p.code(), kind::sort), "rank", "y.place"); });
+  out.line("});");
+}
+
+}  // namespace detail
+
+/// The other launches: a grid's blocks beyond those with work identify the pass.
+inline void print_sort_pass(cuda_printer& p, const plan::sort_shape& s) {
+  detail::print_sort_sizes(p, s);
+  p.out().line("const int pass = (int)(gridDim.x - " + parenthesised(s.rows) + "*tiles);");
+  if (s.method == plan::sort_method::rounds) detail::print_sort_round(p, s);
+  else detail::print_digit_pass(p, s);
 }
 
 inline void print_search(cuda_printer& p, const plan::search_shape& s) {

@@ -174,7 +174,11 @@ template <bool Right, class M, class T> SX s_i64 searched(const M* p, long step,
 )prelude";
 
 /// sort_tile<Tile, Width, Threads>(x): a block sorts each Width of Tile elements in shared memory, by a bitonic network.
-/// count_before(p, n, x): the number of the n sorted elements that come before x.
+/// sort_by_digit<Each>(from, n, digit, tile, counts, digits, states, put): a block of 256 threads, Each items in each, calls
+/// put(rank, item) for each item of one tile of a row's n items. Items are ordered by a byte of their keys, and equal bytes keep their
+/// order. `counts` is shared memory. `digits` counts the row's items by their bytes. `states` tells how many items of each byte a tile
+/// has, or all tiles up to it have; 0 tells nothing. Tiles of a row begin in order. (Merrill and Garland, Single-pass Parallel Prefix
+/// Scan with Decoupled Look-back; Adinets and Merrill, Onesweep.)
 inline constexpr std::string_view prelude_cuda_sort = R"prelude(
 namespace sx {
 template <int B> struct sort_word { typedef s_u32 t; };
@@ -218,11 +222,122 @@ template <int Tile, int Width, int Threads, class K> SX void sort_tile(ranked<K>
       __syncthreads();
     }
 }
-template <class K> SX long count_before(const ranked<K>* p, long n, ranked<K> x) {
-  long low = 0;
-  for (; n > 1; n -= n / 2) low += comes_before(p[low + n / 2 - 1], x) ? n / 2 : 0;
-  if (n > 0) low += comes_before(p[low], x) ? 1 : 0;
-  return low;
+template <class K> SX unsigned key_digit(K key, int digit) { return (unsigned)(key >> 8 * digit) & 255u; }
+template <int Each, class K>
+SX void count_digits(const ranked<K>* from, long n, long tile, unsigned* counts, unsigned* digits) {
+  enum { Digits = sizeof(K) };
+#pragma unroll
+  for (int d = 0; d < Digits; ++d) counts[d * 256 + threadIdx.x] = 0;
+  __syncthreads();
+  const long first = tile * Each * 256;
+#pragma unroll
+  for (int i = 0; i < Each; ++i) {
+    const long at = first + i * 256 + threadIdx.x;
+    if (at < n) {
+      const K key = from[at].key;
+#pragma unroll
+      for (int d = 0; d < Digits; ++d) atomicAdd(&counts[d * 256 + key_digit(key, d)], 1u);
+    }
+  }
+  __syncthreads();
+#pragma unroll
+  for (int d = 0; d < Digits; ++d)
+    if (const unsigned c = counts[d * 256 + threadIdx.x]) atomicAdd(&digits[d * 256 + threadIdx.x], c);
+}
+// The sum of x in this thread and those before it; `sums` is of the block.
+SX unsigned sum_up_to(unsigned x, unsigned* sums) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+#pragma unroll
+  for (int by = 1; by < 32; by *= 2) {
+    const unsigned y = __shfl_up_sync(~0u, x, by);
+    if (lane >= by) x += y;
+  }
+  if (lane == 31) sums[warp] = x;
+  __syncthreads();
+  for (int w = 0; w < warp; ++w) x += sums[w];
+  return x;
+}
+// The items of tiles before one that have this thread's digit.
+SX s_u64 before_tile(const s_u64* states, long tile) {
+  const s_u64 last = (s_u64)2 << 62;
+  s_u64 sum = 0;
+  for (long k = tile - 1; k >= 0;) {
+    s_u64 s[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) s[i] = k >= i ? __ldcv(states + (k - i) * 256 + threadIdx.x) : last;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (s[i] == 0) break;
+      sum += s[i] & ~((s_u64)3 << 62);
+      --k;
+      if (s[i] >> 62 == 2) k = -1;
+      if (k < 0) break;
+    }
+  }
+  return sum;
+}
+template <int Each, class K, class F>
+SX void sort_by_digit(const ranked<K>* from, long n, int digit, long tile, unsigned (*counts)[256], const unsigned* digits,
+                      s_u64* states, F&& put) {
+  enum { Tile = Each * 256 };
+  __shared__ ranked<K> items[Tile];
+  __shared__ unsigned sums[2][8];
+  __shared__ long begins[256];
+  const int t = threadIdx.x, lane = t % 32, warp = t / 32;
+#pragma unroll
+  for (int w = 0; w < 8; ++w) counts[w][t] = 0;
+  from += tile * Tile;
+  const int here = n - tile * Tile < Tile ? (int)(n - tile * Tile) : Tile;
+  ranked<K> x[Each];
+  unsigned rank[Each];
+#pragma unroll
+  for (int i = 0; i < Each; ++i) {
+    const int at = warp * 32 * Each + i * 32 + lane;
+    x[i].key = ~(K)0;
+    if (at < here) x[i] = from[at];
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < Each; ++i) {
+    const unsigned d = key_digit(x[i].key, digit);
+    unsigned same = ~0u;
+#pragma unroll
+    for (int b = 0; b < 8; ++b) {
+      const unsigned set = __ballot_sync(~0u, d >> b & 1);
+      same &= d >> b & 1 ? set : ~set;
+    }
+    const unsigned before = __popc(same & ((1u << lane) - 1)), old = counts[warp][d];
+    __syncwarp();
+    if (before == 0) counts[warp][d] = old + __popc(same);
+    __syncwarp();
+    rank[i] = old + before;
+  }
+  __syncthreads();
+  unsigned own = 0;
+#pragma unroll
+  for (int w = 0; w < 8; ++w) {
+    const unsigned c = counts[w][t];
+    counts[w][t] = own;
+    own += c;
+  }
+  typedef unsigned long long word;
+  word* const state = (word*)states + tile * 256 + t;
+  atomicExch(state, (word)(tile > 0 ? 1 : 2) << 62 | own);
+  const unsigned begin = sum_up_to(own, sums[0]) - own, all = digits[t], row = sum_up_to(all, sums[1]) - all;
+#pragma unroll
+  for (int w = 0; w < 8; ++w) counts[w][t] += begin;
+  const s_u64 before = before_tile(states, tile);
+  if (tile > 0) atomicExch(state, (word)2 << 62 | (before + own));
+  begins[t] = (long)(row + before) - begin;
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < Each; ++i) items[counts[warp][key_digit(x[i].key, digit)] + rank[i]] = x[i];
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < Each; ++i) {
+    const int at = i * 256 + t;
+    if (at < here) put(begins[key_digit(items[at].key, digit)] + at, items[at]);
+  }
 }
 }  // namespace sx
 )prelude";

@@ -44,13 +44,12 @@ inline block_schedule pointwise_blocks(const kernel& k, const target& t) {
   return {shape, {}, {{blocks_for(k, shape.blocks), shape.threads}}};
 }
 
-/// Tiles of rows, then passes that merge four runs into one.
+/// Tiles of rows, then passes over all of them.
 inline block_schedule sort_blocks(const kernel& k) {
   const sort_shape shape = sort_of(k);
-  block_schedule s{shape, {}, {{shape.blocks, shape.threads()}}};
-  // The number of blocks tells a merging block its pass.
-  for (int pass = 0; pass < shape.passes; ++pass)
-    s.launches.push_back({ceil_div(shape.total, sort_shape::merging) + dim(pass), sort_shape::merging});
+  block_schedule s{shape, {}, {{shape.blocks(), shape.threads()}}};
+  // The number of blocks tells a block its pass.
+  for (int pass = 0; pass < shape.passes; ++pass) s.launches.push_back({shape.blocks() + dim(pass), shape.threads()});
   return s;
 }
 

@@ -46,42 +46,74 @@ inline scan_shape scan_of(const kernel& k) {
 
 /// Elements that a block sorts in shared memory, and elements of the longest row that can be sorted.
 inline constexpr std::int64_t sorted_tile = 2048, most_sorted = std::int64_t{1} << 31;
-/// The greatest number of elements that is sorted like n, by one network, or by equally many merges.
+/// The greatest number of elements that is sorted like n: by one network, or in passes that are as many.
 inline std::int64_t longest_sorted(std::int64_t n) {
   if (n <= sorted_tile) return power_of_two(std::max<std::int64_t>(n, 32));
   std::int64_t longest = sorted_tile;
-  while (longest < n) longest *= 4;
-  return longest;
+  while (longest < n) longest *= 16;
+  return std::min(longest, most_sorted);
 }
+
+/// How rows are sorted: several rows a block, in shared memory; by digits of their keys, from the last one; or in rounds in which each
+/// tile passes on its first elements.
+enum class sort_method : std::uint8_t { network, digits, rounds };
 
 /// The distribution of a sort's rows: a block takes a tile of one row, or `tile`/`width` rows of up to `width` elements.
 struct sort_shape {
-  static constexpr int merging = 256;  ///< threads of a merging block
+  static constexpr int digit_threads = 256, digit_values = 256;  ///< a digit is a byte
+  static constexpr std::int64_t most_kept = sorted_tile / 8;
 
+  sort_method method = sort_method::network;
   int word = 4;   ///< bytes of a key, and of a place
   int width = 0;  ///< elements of a row that are sorted in shared memory
   int tile = 0;
-  int passes = 0;  ///< the greatest number of merging passes
-  dim length, rows, total, blocks;
+  int passes = 0;         ///< launches behind the first one
+  std::int64_t kept = 0;  ///< the first elements of a tile that a round passes on
+  dim length, rows, total, tiles;
 
   std::int64_t item_bytes() const { return 2 * word; }
-  int threads() const { return tile / 4; }
+  int threads() const { return method == sort_method::digits ? digit_threads : tile / 4; }
+  /// Elements in each thread of a pass over a digit.
+  int each() const { return tile / digit_threads; }
+  dim blocks() const {
+    return width > 0 && method == sort_method::network ? ceil_div(rows, tile / width) : rows * tiles;
+  }
+  /// Words of 8 bytes with counts: of begun tiles, of each row's digits, and of each tile's digits before it.
+  dim counters() const {
+    return dim(2 * word) + (rows * dim(1) + rows * tiles * dim(2)) * dim(word * digit_values / 2);
+  }
+  /// Bytes of two sets of items, and counters.
+  dim scratch() const {
+    if (method == sort_method::network) return 0;
+    const dim items = method == sort_method::digits ? total : rows * tiles * dim(kept);
+    const dim bytes = items * dim(2 * item_bytes());
+    return method == sort_method::digits ? bytes + counters() * dim(8) : bytes;
+  }
 };
 
 inline sort_shape sort_of(const kernel& k) {
   sort_shape s;
-  const int value = k.body[static_cast<std::size_t>(first_of(k, kind::sort))].args[0];
-  s.word = size_of(compute_type(k.body[static_cast<std::size_t>(value)].type)) == 8 ? 8 : 4;
+  const instruction& i = k.body[static_cast<std::size_t>(first_of(k, kind::sort))];
+  s.word = size_of(compute_type(k.body[static_cast<std::size_t>(i.args[0])].type)) == 8 ? 8 : 4;
   s.length = k.extent(role::row);
   s.rows = k.extent(role::outer);
   s.total = s.rows * s.length;
   const std::int64_t longest = s.length.is_number() ? longest_sorted(*s.length.number())
                                : k.fit.longest > 0  ? k.fit.longest
                                                     : most_sorted;
+  const std::int64_t wanted = i.ranges[0].extent.number().value_or(most_sorted);
   s.width = static_cast<int>(std::min(longest, sorted_tile));
   s.tile = std::max(s.width, 512);
-  for (std::int64_t n = sorted_tile; n < longest; n *= 4) ++s.passes;
-  s.blocks = s.passes > 0 ? s.rows * ceil_div(s.length, s.tile) : ceil_div(s.rows, s.tile / s.width);
+  if (longest > sorted_tile && wanted <= sort_shape::most_kept) {
+    s.method = sort_method::rounds;
+    s.kept = wanted;
+    for (std::int64_t n = longest; n > sorted_tile; n = (n + s.tile - 1) / s.tile * wanted) ++s.passes;
+  } else if (longest > sorted_tile) {
+    s.method = sort_method::digits;
+    s.tile = (s.word == 8 ? 8 : 16) * sort_shape::digit_threads;
+    s.passes = 1 + s.word;
+  }
+  s.tiles = ceil_div(s.length, s.tile);
   return s;
 }
 

@@ -180,8 +180,11 @@ inline std::string text_of(const scan_shape& s) {
          count_of(s.each, "element", "elements") + " a thread";
 }
 inline std::string text_of(const sort_shape& s) {
-  return "sort: tiles of " + std::to_string(s.tile) + ", rows of " + std::to_string(s.width) + " in them, " +
-         count_of(s.passes, "merging pass", "merging passes") + ", keys of " + count_of(s.word, "byte", "bytes");
+  const std::string how = s.method == sort_method::network ? "rows of " + std::to_string(s.width) + " in them"
+                          : s.method == sort_method::rounds
+                              ? count_of(s.passes + 1, "round", "rounds") + " that pass on " + std::to_string(s.kept)
+                              : count_of(s.passes - 1, "pass", "passes") + " over digits";
+  return "sort: tiles of " + std::to_string(s.tile) + ", " + how + ", keys of " + count_of(s.word, "byte", "bytes");
 }
 inline std::string text_of(const search_shape&) { return "search: a thread an element"; }
 inline std::string text_of(const product_shape& s) {
