@@ -14,6 +14,10 @@ extern "C" const char* __lsan_default_suppressions() {
   return "leak:sinter::engine::run::background\nleak:__cxa_thread_atexit_impl\nleak:libomp.so\n";
 }
 #endif
+#if SINTER_TEST_THREAD_SANITIZER
+/// Threads that close libraries hand memory to each other under the loader's lock, which the sanitizer does not see.
+extern "C" const char* __tsan_default_suppressions() { return "called_from_lib:ld-linux\n"; }
+#endif
 
 namespace {
 

@@ -11,8 +11,14 @@
 #define SINTER_TEST_ADDRESS_SANITIZER 0
 #endif
 
+#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
+#define SINTER_TEST_THREAD_SANITIZER 1
+#else
+#define SINTER_TEST_THREAD_SANITIZER 0
+#endif
+
 /// They reserve more addresses than a limit would leave.
-#if SINTER_TEST_ADDRESS_SANITIZER || defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
+#if SINTER_TEST_ADDRESS_SANITIZER || SINTER_TEST_THREAD_SANITIZER
 #define SINTER_TEST_MANY_ADDRESSES 1
 #else
 #define SINTER_TEST_MANY_ADDRESSES 0

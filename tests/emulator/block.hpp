@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <execinfo.h>
 #include <sys/mman.h>
 #if !defined(__x86_64__)
 #include <ucontext.h>
@@ -358,6 +359,9 @@ int guarded(F&& f) {
   ::sigaltstack(&alternative, &previous);
   action.sa_handler = [](int number) {
     if (inside) siglongjmp(back, number);
+    // A fault of the host's own code.
+    void* frames[64];
+    ::backtrace_symbols_fd(frames, ::backtrace(frames, 64), 2);
     ::signal(number, SIG_DFL);
     ::raise(number);
   };

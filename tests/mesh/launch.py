@@ -47,8 +47,9 @@ def version(name):
 class run_of:
     """What the ranks of one run printed: lines by rank, the rest, and the time."""
 
-    def __init__(self, text, seconds, hung=False):
+    def __init__(self, text, seconds, hung=False, ends={}):
         self.text, self.seconds, self.hung = text, seconds, hung
+        self.ends = ends  # how each process of a rank ended, where it was started by hand
         # A launcher may join the lines of ranks.
         pieces = re.split(r"(?=rank \d+: (?:right|wrong|threw))", text)
         self.lines = {int(r): line for r, line in (m.groups() for m in (re.match(r"rank (\d+): (.*)", p) for p in pieces) if m)}
@@ -58,11 +59,16 @@ def ended(process, start, limit=LIMIT):
     """Waits for a started job, and ends it where it does not end by itself."""
     try:
         text, _ = process.communicate(timeout=limit)
-        return run_of(text, time.monotonic() - start)
+        return run_of(text, time.monotonic() - start, ends={0: end_of(process.returncode)})
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         text, _ = process.communicate()
         return run_of(text, time.monotonic() - start, hung=True)
+
+
+def end_of(code):
+    """In words, by the exit status that Python tells."""
+    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
 
 
 def start(command, more={}, to=subprocess.PIPE):
@@ -80,9 +86,11 @@ def by_hand(ranks, program, words, more={}, variables=None, limit=LIMIT):
     before = time.monotonic()
     port = str(20000 + os.getpid() % 20000)
     variables = variables or (lambda r: {"SINTER_RANK": str(r), "SINTER_SIZE": str(ranks), "SINTER_ADDR": "127.0.0.1:" + port})
-    jobs = [start([program] + words, {**more, **variables(r)}) for r in range(ranks) if variables(r) is not None]
-    runs = [ended(j, before, limit) for j in jobs]
-    return run_of("".join(r.text for r in runs), time.monotonic() - before, any(r.hung for r in runs))
+    jobs = {r: start([program] + words, {**more, **variables(r)}) for r in range(ranks) if variables(r) is not None}
+    runs = {r: ended(j, before, limit) for r, j in jobs.items()}
+    return run_of("".join(run.text for run in runs.values()), time.monotonic() - before, any(run.hung for run in runs.values()),
+                  {r: run.ends.get(0, "was ended by the test") + (f" after {run.text.strip()!r}" if run.text.strip() else "")
+                   for r, run in runs.items()})
 
 
 def orphans(mark):
@@ -102,8 +110,10 @@ def problem_of(run, ranks, pattern, rest=""):
     if run.hung:
         return "it hangs"
     for r in ranks:
-        if not re.search(pattern, run.lines.get(r, "")):
-            return f"rank {r} printed {run.lines.get(r)!r}, not {pattern!r}"
+        if r not in run.lines:
+            return f"rank {r} printed no line, and {run.ends.get(r, 'its launcher does not tell how it ended')}"
+        if not re.search(pattern, run.lines[r]):
+            return f"rank {r} printed {run.lines[r]!r}, not {pattern!r}"
     if rest and not re.search(rest, run.text):
         return f"nothing printed {rest!r}"
     return ""
@@ -295,7 +305,9 @@ def self_test():
     run = run_of("x rank 0: right\nrank 1: wrong: sum; \n", 1)
     assert problem_of(run, [0], "^right") == ""
     assert "rank 1 printed" in problem_of(run, [0, 1], "^right")
-    assert "rank 2 printed None" in problem_of(run, [2], "^right")
+    assert "rank 2 printed no line" in problem_of(run, [2], "^right")
+    killed = by_hand(2, sys.executable, ["-c", "import os; print('a word', flush=True); os.kill(os.getpid(), 11)"])
+    assert problem_of(killed, [1], "^right") == "rank 1 printed no line, and was killed by SIGSEGV after 'a word'"
     assert problem_of(run_of("rank 0: right", 1, hung=True), [0], "^right") == "it hangs"
     assert "nothing printed" in problem_of(run, [0], "^right", "y")
 

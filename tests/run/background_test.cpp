@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <thread>
 
@@ -54,6 +55,18 @@ TEST_CASE("a job ends before a library that was opened, whichever thread ends th
     background::end_first();
   };
   CHECK(exit_of(opened_before, [] { std::thread(leave).join(); }) == 0);
+}
+
+TEST_CASE("a fault of a job reaches the program's handler") {
+  const auto faulty = [] {
+    std::signal(SIGSEGV, [](int) { ::_exit(7); });
+    background::get().submit([] {
+      ::raise(SIGSEGV);
+      ::_exit(3);
+    });
+    opened = true;
+  };
+  CHECK(exit_of(faulty, [] { ::pause(); }) == 7);
 }
 
 TEST_CASE("a process ends without a job that is to begin later") {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <pthread.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -18,6 +17,7 @@
 #include <utility>
 
 #include "../base/series.hpp"
+#include "helper_signals.hpp"
 #include "library.hpp"
 
 namespace sinter::engine::run {
@@ -111,14 +111,11 @@ class background {
 
   static std::size_t most_threads() { return std::clamp<std::size_t>(std::thread::hardware_concurrency() / 2, 1, 8); }
 
-  /// Starts one more thread if needed; the lock is held. Signals go to the program's own threads.
+  /// Starts one more thread if needed; the lock is held.
   void start() {
     if (stopping_ || queue_.size() <= idle_ || threads_.size() >= most_threads()) return;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const helper_signals left_alone;
     threads_.emplace_back(new std::thread([this] { work(); }));
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
   void work() {

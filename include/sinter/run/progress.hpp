@@ -1,7 +1,6 @@
 // run/progress.hpp: the terminal line that shows the progress of compilations longer than a second.
 #pragma once
 
-#include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -19,6 +18,7 @@
 #include "../base/log.hpp"
 #include "../base/text.hpp"
 #include "file.hpp"
+#include "helper_signals.hpp"
 
 namespace sinter::engine::run {
 
@@ -78,16 +78,13 @@ class progress {
 
   /// A failure shows no line.
   SINTER_COLD void begin(const std::string& name) noexcept {
-    sigset_t all, mask;
-    sigfillset(&all);  // signals belong to the program
-    pthread_sigmask(SIG_SETMASK, &all, &mask);
+    const helper_signals left_alone;
     try {
       name_ = logs::printable(name);
       thread_ = std::thread([this] { work(); });
     } catch (const std::exception&) {
       busy() = false;
     }
-    pthread_sigmask(SIG_SETMASK, &mask, nullptr);
   }
   /// Whether another job owns the terminal. A terminal without jobs has no owner.
   static bool in_background() {

@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -81,7 +80,10 @@ class rank_group {
   /// Of an exchange that goes on while the host continues: its number, as it begins. Throws system_error once the ranks do not
   /// meet.
   virtual std::uint64_t begin(const exchange&) { return 0; }
-  /// It has gone on for `seconds`: tells who is missing, once, and fails the mesh after the limit.
+  /// The GPU has begun that exchange.
+  virtual void reach(std::uint64_t) {}
+  /// It has gone on for `seconds`: tells who is missing, once, and fails the mesh after the limit. Ranks whose GPUs do earlier work
+  /// are waited for as long as they are heard of.
   virtual void judge(const exchange&, std::uint64_t, double, bool&) {}
   /// Fails the mesh on all ranks.
   virtual void fail_all(const std::string&) {}

@@ -5,6 +5,9 @@
 
 #include <random>
 #include <string>
+#include <vector>
+
+#include "../../environment_value.hpp"
 
 using namespace sinter::engine::run;
 
@@ -129,4 +132,40 @@ TEST_CASE("messages that no rank sends are refused, and break nothing") {
   put_text(forged, "text");
   CHECK(!ledger.take(1, forged));
   CHECK(ledger.take(2, forged));
+}
+
+TEST_CASE("an exchange waits longer than the limit for a GPU that does earlier work") {
+  const environment_value timeout("SINTER_MESH_TIMEOUT", "1");
+  const auto heartbeat = [](std::uint64_t count, std::uint64_t reached) {
+    std::string m = "h";
+    for (const std::uint64_t n : {count, std::uint64_t{1}, reached}) put_number(m, n, 8);
+    put_number(m, 0, 1);
+    put_text(m, "");
+    return m;
+  };
+  const std::vector<int> both{0, 1};
+  struct row {
+    std::uint64_t count, reached;
+    bool fails;
+  };
+  for (const row& one : {row{4, 3, false}, row{4, 4, true}, row{3, 3, true}}) {
+    rank_ledger ledger(0, 2);
+    ledger.join(1);
+    CHECK(ledger.take(1, heartbeat(one.count, one.reached)));
+    bool told = false;
+    const auto judge = [&](double seconds) {
+      ledger.judge(
+          "all_reduce", seconds, told, [&] { return ledger.behind(both, 3, false); },
+          [&] { return ledger.is_any_busy(both, 3); });
+      return ledger.has_failed();
+    };
+    CAPTURE(one.count);
+    CAPTURE(one.reached);
+    CHECK(!judge(0.5));
+    CHECK(judge(2) == one.fails);
+    // Once its GPU has begun the exchange, the limit holds.
+    CHECK(ledger.take(1, heartbeat(4, 4)));
+    CHECK(judge(2));
+    CHECK(ledger.failure().find("within SINTER_MESH_TIMEOUT") != std::string::npos);
+  }
 }

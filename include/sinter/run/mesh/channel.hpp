@@ -2,7 +2,6 @@
 #pragma once
 
 #include <poll.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <chrono>
@@ -13,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "../helper_signals.hpp"
 #include "ledger.hpp"
 #include "sockets.hpp"
 #include "wire.hpp"
@@ -35,11 +35,8 @@ class control_channel {
     wake_ = detail::file_handle(ends[1]);
     if (ledger_.rank() != 0) connect();
     ledger_.on_send([this] { wake(); });
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const helper_signals left_alone;
     thread_ = std::thread([this] { work(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
   control_channel(const control_channel&) = delete;
   control_channel& operator=(const control_channel&) = delete;

@@ -33,7 +33,7 @@ enum class rank_state : std::uint8_t { host_code, compiling, in_a_collective };
 
 /// A message: its kind, then its fields. Rank 0 passes on messages for others.
 enum class message : char {
-  heartbeat = 'h',  ///< collectives, calls, state, the last collective
+  heartbeat = 'h',  ///< collectives, calls, collectives that the GPU has begun, state, the last collective
   table = 's',      ///< from rank 0: for each rank flags, age in ms, and its heartbeat
   post = 'p',       ///< from, to, key, text
   ask = 'c',        ///< from, to, number of the call, digest, text: this rank has no program yet
@@ -81,6 +81,11 @@ class rank_ledger {
     return count_.fetch_add(1, std::memory_order_relaxed);
   }
   std::uint64_t count() const { return count_.load(std::memory_order_relaxed); }
+  /// The GPU of this rank has begun the exchange of that number. Numbers may come in any order.
+  void reach(std::uint64_t number) {
+    std::uint64_t known = reached_.load(std::memory_order_relaxed);
+    while (known <= number && !reached_.compare_exchange_weak(known, number + 1, std::memory_order_relaxed)) {}
+  }
 
   /// Fails the mesh on all ranks; the first reason counts.
   void fail(const std::string& why, bool tell = true) {
@@ -129,11 +134,13 @@ class rank_ledger {
       judge_locked(sinter::detail::located(what, where), seconds_since(start), told, missing);
     }
   }
-  /// The same of an exchange that has gone on for `waited` seconds while this thread did something else.
-  template <class Missing>
-  void judge(const std::string& what, double waited, bool& told, const Missing& missing) {
+  /// The same of an exchange of GPUs that has gone on for `waited` seconds while this thread did something else. While all ranks
+  /// have asked for it and one is_busy with earlier work, that may take as long as it likes.
+  template <class Missing, class Busy>
+  void judge(const std::string& what, double waited, bool& told, const Missing& missing, const Busy& is_busy) {
     const std::lock_guard lock(mutex_);
-    if (!missing().empty() || waited > detail::mesh_timeout()) judge_locked(what, waited, told, missing);
+    if (missing().empty() && (waited <= detail::mesh_timeout() || is_busy())) return;
+    judge_locked(what, waited, told, missing);
   }
 
   /// The texts of these ranks for a key, in their order. All of them call it with the same key, once.
@@ -319,11 +326,19 @@ class rank_ledger {
     return out;
   }
 
+  /// Whether one of the other ranks of `all` has asked for that exchange, and its GPU has not begun it.
+  bool is_any_busy(const std::vector<int>& all, std::uint64_t number) const {
+    return std::any_of(all.begin(), all.end(), [&](int r) {
+      const known_rank& it = ranks_[static_cast<std::size_t>(r)];
+      return r != rank_ && it.count > number && it.reached <= number;
+    });
+  }
+
  private:
   struct known_rank {
     bool here = false, ended = false;
     clock::time_point heard, ended_at;
-    std::uint64_t count = 0, calls = 0;
+    std::uint64_t count = 0, calls = 0, reached = 0;  ///< `reached` of the collectives the GPU has begun
     rank_state state = rank_state::host_code;
     std::string last;  ///< collective, with its line
   };
@@ -405,6 +420,7 @@ class rank_ledger {
     me.heard = clock::now();
     me.count = count_.load(std::memory_order_relaxed);
     me.calls = calls_;
+    me.reached = reached_.load(std::memory_order_relaxed);
     me.state = state_.load(std::memory_order_relaxed);
     if (me.count > 0)
       me.last = sinter::detail::located(
@@ -414,17 +430,19 @@ class rank_ledger {
   static void put_state(std::string& m, const known_rank& r) {
     put_number(m, r.count, 8);
     put_number(m, r.calls, 8);
+    put_number(m, r.reached, 8);
     put_number(m, static_cast<std::uint8_t>(r.state), 1);
     put_text(m, std::string_view(r.last).substr(0, 500));
   }
   static bool take_state(std::string_view& m, known_rank& r) {
-    std::uint64_t count = 0, calls = 0, state = 0;
+    std::uint64_t count = 0, calls = 0, reached = 0, state = 0;
     std::string_view last;
-    if (!take_number(m, count, 8) || !take_number(m, calls, 8) || !take_number(m, state, 1) || state > 2 ||
-        !take_text(m, last))
+    if (!take_number(m, count, 8) || !take_number(m, calls, 8) || !take_number(m, reached, 8) ||
+        !take_number(m, state, 1) || state > 2 || !take_text(m, last))
       return false;
     r.count = std::max(r.count, count);
     r.calls = std::max(r.calls, calls);
+    r.reached = std::max(r.reached, reached);
     r.state = static_cast<rank_state>(state);
     r.last = last;
     return true;
@@ -486,6 +504,7 @@ class rank_ledger {
       if (r != 0) it.heard = clock::now() - std::chrono::milliseconds(age);
       it.count = std::max(it.count, read.count);
       it.calls = std::max(it.calls, read.calls);
+      it.reached = std::max(it.reached, read.reached);
       it.state = read.state;
       it.last = read.last;
     }
@@ -590,7 +609,7 @@ class rank_ledger {
   bool table_due_ = false;
   clock::time_point ticked_ = clock::now();
   std::atomic<rank_state> state_{rank_state::host_code};
-  std::atomic<std::uint64_t> count_{0};
+  std::atomic<std::uint64_t> count_{0}, reached_{0};
   std::atomic<exchange_kind> last_kind_{exchange_kind::all_reduce};
   std::atomic<const char*> last_file_{""};
   std::atomic<int> last_line_{0};

@@ -1,8 +1,6 @@
 // run/mesh/plane.hpp: the data plane of MPI: exchanges of ranks that are processes. One thread calls MPI.
 #pragma once
 
-#include <signal.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -22,6 +20,7 @@
 
 #include "../../base/config.hpp"
 #include "../../base/error.hpp"
+#include "../helper_signals.hpp"
 #include "../ranks.hpp"
 #include "mpi.hpp"
 
@@ -216,11 +215,8 @@ class plane_thread {
  public:
   explicit plane_thread(std::unique_ptr<data_plane> plane) : state_(std::make_shared<shared>()) {
     state_->plane = std::move(plane);
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const helper_signals left_alone;
     std::thread([s = state_] { work(*s); }).detach();
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
   void add(std::function<void(data_plane&)> job) {

@@ -37,6 +37,7 @@ class process_group final : public rank_group {
   void compare(const std::string& text, const char* op, location where) override;
   std::vector<std::string> tell(const std::string& text, const char* op, location where) override;
   std::uint64_t begin(const exchange& e) override;
+  void reach(std::uint64_t number) override;
   void judge(const exchange& e, std::uint64_t number, double seconds, bool& told) override;
   void fail_all(const std::string& why) override;
   std::string failure() const override;
@@ -334,9 +335,12 @@ inline std::uint64_t process_group::begin(const exchange& e) {
   if (e.is_compared) compare(e.text(), run::name(e.what), e.where);
   return number;
 }
+inline void process_group::reach(std::uint64_t number) { world_.ledger().reach(number); }
 inline void process_group::judge(const exchange& e, std::uint64_t number, double seconds, bool& told) {
-  world_.ledger().judge(sinter::detail::located(run::name(e.what), e.where), seconds, told,
-                        [&] { return world_.ledger().behind(members_, number, false); });
+  const rank_ledger& ledger = world_.ledger();
+  world_.ledger().judge(
+      sinter::detail::located(run::name(e.what), e.where), seconds, told,
+      [&] { return ledger.behind(members_, number, false); }, [&] { return ledger.is_any_busy(members_, number); });
 }
 inline void process_group::fail_all(const std::string& why) {
   world_.ledger().fail("rank " + std::to_string(world_.rank()) + ": " + why);

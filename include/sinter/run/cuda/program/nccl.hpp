@@ -1,7 +1,6 @@
 // run/cuda/program/nccl.hpp: exchanges between the GPUs of ranks that are processes, by NCCL, opened on first use.
 #pragma once
 
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "../../helper_signals.hpp"
 #include "../../ranks.hpp"
 #include "../device/copy.hpp"
 #include "../device/stream.hpp"
@@ -273,18 +273,10 @@ class exchange_watch {
     rank_group* group;
   };
 
-  /// The caller holds the mutex. Signals go to the program's own threads.
+  /// The caller holds the mutex.
   void start_watching(api::context where) {
     if (watches_) return;
-    struct blocked_signals {
-      sigset_t before;
-      blocked_signals() {
-        sigset_t all;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-      }
-      ~blocked_signals() { pthread_sigmask(SIG_SETMASK, &before, nullptr); }
-    } const blocked;
+    const helper_signals left_alone;
     std::thread([this, where] { watch(where); }).detach();
     watches_ = true;
   }
@@ -412,6 +404,7 @@ class exchange_watch {
       why = at->group->failure();
       if (!why.empty()) break;
       if (driver().event_query(at->done) != api::not_ready) {  // after an error of the GPU each wait for it throws
+        at->group->reach(at->number);
         auto& free = events_[at->where];
         free.push_back(at->begins);
         free.push_back(at->done);
@@ -431,7 +424,10 @@ class exchange_watch {
   /// The time counts from when the GPU begins the exchange: its earlier work may take as long as it likes.
   static void judge(pending& one) {
     const auto now = std::chrono::steady_clock::now();
-    if (!one.begun && driver().event_query(one.begins) != api::not_ready) one.begun = now;
+    if (!one.begun && driver().event_query(one.begins) != api::not_ready) {
+      one.begun = now;
+      one.group->reach(one.number);
+    }
     if (const auto state = state_of(*one.by); state != nccl_api::success && state != nccl_api::in_progress)
       one.group->fail_all(std::string("NCCL: ") + nccl().text(state));
     one.group->judge(one.what, one.number, one.begun ? std::chrono::duration<double>(now - *one.begun).count() : 0.0,
