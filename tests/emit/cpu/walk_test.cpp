@@ -28,8 +28,15 @@ struct built {
   loops::tree t;
 };
 
-/// The tree of a program that a CPU prints; null if the schedule is refused or binds pieces to threads.
+bool binds_threads(const schedules::step& s) {
+  const auto* const to = std::get_if<schedules::bind_to>(&s);
+  return to && to->to == loops::bind::threads;
+}
+
+/// The tree of a program that a CPU prints; null if the schedule is refused or binds pieces to threads. Barriers of threads would take most
+/// of the time.
 const built* made(std::list<built>& all, program p, const schedules::schedule& s) {
+  if (std::any_of(s.steps.begin(), s.steps.end(), binds_threads)) return nullptr;
   all.push_back({std::move(p), {}});
   all.back().p.k.symbols = static_cast<int>(all.back().p.sizes.size());
   try {

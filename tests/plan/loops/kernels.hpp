@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <map>
+#include <optional>
 #include <random>
 #include <sinter/ir/define.hpp>
 #include <sinter/plan/loops/build.hpp>
@@ -127,7 +127,20 @@ inline loops::memory filled(const program& p, std::uint64_t seed) {
 class reference {
  public:
   reference(const program& p, loops::memory& m)
-      : p_(p), k_(p.k), m_(m), at_(p.k.axes.size(), 0), known_(p.k.body.size()) {}
+      : p_(p), k_(p.k), m_(m), at_(p.k.axes.size(), 0), known_(p.k.body.size()), operands_(p.k.body.size()) {
+    for (std::size_t a = 0; a < at_.size(); ++a) extents_.push_back(p.extent(static_cast<int>(a)));
+    for (std::size_t v = 0; v < known_.size(); ++v) {
+      std::int64_t n = 1;
+      for (std::size_t a = 0; a < at_.size(); ++a)
+        if (k_.body[v].axes >> a & 1u) n *= extents_[a];
+      known_[v].resize(static_cast<std::size_t>(n));
+      if (k_.body[v].kind != kind::compute) continue;
+      for (int a : k_.body[v].args) {
+        operands_[v].args.push_back({});
+        operands_[v].types.push_back(k_.body[static_cast<std::size_t>(a)].type);
+      }
+    }
+  }
 
   void run() {
     for (std::size_t s = 0; s < k_.stores.size(); ++s) {
@@ -153,7 +166,7 @@ class reference {
     if (a == static_cast<int>(at_.size())) return f();
     if (!(axes >> a & 1u)) return each(axes, a + 1, f);
     const auto was = at_[static_cast<std::size_t>(a)];
-    for (std::int64_t i = 0; i < p_.extent(a); ++i) {
+    for (std::int64_t i = 0; i < extents_[static_cast<std::size_t>(a)]; ++i) {
       at_[static_cast<std::size_t>(a)] = i;
       each(axes, a + 1, f);
     }
@@ -165,23 +178,19 @@ class reference {
     if (at.index >= 0) n += at.indirect.evaluate(p_.sizes) * value(at.index).i;
     return n;
   }
-  std::vector<std::int64_t> key(std::uint32_t axes) const {
-    std::vector<std::int64_t> out;
-    for (std::size_t a = 0; a < at_.size(); ++a)
-      if (axes >> a & 1u) out.push_back(at_[a]);
-    return out;
-  }
   scalar value(int v) {
     const instruction& i = k_.body[static_cast<std::size_t>(v)];
-    auto& known = known_[static_cast<std::size_t>(v)];
-    const auto mine = key(i.axes);
-    if (const auto found = known.find(mine); found != known.end()) return found->second;
-    const scalar x = computed(i);
-    known[mine] = x;
-    return x;
-  }
-  scalar computed(const instruction& i) {
     if (i.kind == kind::literal) return i.literal;
+    std::int64_t n = 0;
+    for (std::size_t a = 0; a < at_.size(); ++a)
+      if (i.axes >> a & 1u) n = n * extents_[a] + at_[a];
+    const auto known = [&]() -> std::optional<scalar>& {
+      return known_[static_cast<std::size_t>(v)][static_cast<std::size_t>(n)];
+    };
+    if (!known()) known() = computed(i, v);
+    return *known();
+  }
+  scalar computed(const instruction& i, int v) {
     if (i.kind == kind::position) return {0, place(i.at.at)};
     if (i.kind == kind::inside) {
       bool in = true;
@@ -193,9 +202,8 @@ class reference {
       return m_[static_cast<std::size_t>(i.at.buffer)].at(static_cast<std::size_t>(place(i.at.at)));
     }
     if (i.kind == kind::compute) {
-      series<scalar> args;
-      series<dtype> types;
-      for (int a : i.args) args.push_back(value(a)), types.push_back(k_.body[static_cast<std::size_t>(a)].type);
+      auto& [args, types] = operands_[static_cast<std::size_t>(v)];
+      for (std::size_t a = 0; a < args.size(); ++a) args[a] = value(i.args[a]);
       return loops::pointwise(i.code, i.type, args, types);
     }
     if (i.kind == kind::part) return part(k_.body[static_cast<std::size_t>(i.args[0])], i.index);
@@ -247,7 +255,13 @@ class reference {
   const kernel& k_;
   loops::memory& m_;
   std::vector<std::int64_t> at_;
-  std::vector<std::map<std::vector<std::int64_t>, scalar>> known_;
+  std::vector<std::int64_t> extents_;
+  std::vector<std::vector<std::optional<scalar>>> known_;  ///< of each value, by its own axes
+  struct pair {
+    series<scalar> args;
+    series<dtype> types;
+  };
+  std::vector<pair> operands_;  ///< of each value
   std::vector<written> out_;
 };
 
