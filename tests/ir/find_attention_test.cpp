@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <sinter/ir/find_attention.hpp>
+#include <sinter/jit/backends/attention_notes.hpp>
 #include <sinter/rewrite/rewrite.hpp>
 #include <string>
 
@@ -89,4 +90,47 @@ TEST_CASE("what only looks like attention is not found, and the finder says why"
       CHECK(what.at != ir::no_node);
     }
   }
+}
+
+namespace {
+
+/// What explain() says of a text where the target refuses attention with `refusal`; the reasons, joined.
+std::string said_of(const sample& t, const std::string& refusal) {
+  const engine::detail::attention_refusal why = [&](const ir::graph&, ir::node_id) { return refusal; };
+  std::string out;
+  for (const auto& x : engine::detail::attention_notes(why).of(traced(t))) out += x.what + ": " + x.why + "\n";
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("explain() says why what looks like attention is none, and why attention has no kernel") {
+  for (const sample& t : found) {
+    CAPTURE(std::string(t.name));
+    CHECK(said_of(t, "") == "");
+    CHECK(said_of(t, "its extents are open") == "attention: its extents are open\n");
+  }
+  for (const sample& t : missed) {
+    const std::string name = t.name;
+    CAPTURE(name);
+    const std::string said = said_of(t, "");
+    // No row is a power, as a softmax's are.
+    const bool powers = name != "no softmax" && name != "rectified scores" && name != "sigmoids";
+    if (powers) CHECK_MESSAGE(said.find(t.why) != std::string::npos, said);
+    else CHECK(said == "");
+  }
+}
+
+TEST_CASE("explain() says why a gradient is composed, and the forward pass with it") {
+  const four x = full<float>(1, {batch, heads, places_count, features});
+  const auto f = [](four q, four k, four v) { return tensor<float, 0>(sum(sin(attention(q, k, v, causal)))); };
+  const ir::graph g = trace(grad<0, 1, 2>(f))(x, x, x).body();
+  const engine::detail::attention_refusal why = [](const ir::graph& in, ir::node_id id) {
+    return std::string(in[id].code == op::attention_back && in[id].attr.ints[0] == 1 ? "no memory" : "");
+  };
+  std::string said;
+  for (const auto& n : engine::detail::attention_notes(why).of(g)) said += n.what + ": " + n.why + "\n";
+  CHECK(said.find("a gradient of attention: no memory\n") != std::string::npos);
+  CHECK(said.find("a gradient of attention: another gradient of it has none\n") != std::string::npos);
+  CHECK(said.find("attention: its gradient has none\n") != std::string::npos);
 }

@@ -38,6 +38,13 @@ struct kernel_report {
   std::size_t first = 0;     ///< the first kernel of its graph: of a segment between breaks, a branch or a loop's body
 };
 
+/// Attention without kernels of its own, or what looks like attention.
+struct attention_report {
+  location where;    ///< the user's line, if known
+  std::string what;  ///< "attention", "a gradient of attention", "a product that looks like attention"
+  std::string why;
+};
+
 /// Two kernels that access an array in common, and the reason why they are separate.
 struct apart_report {
   std::size_t first = 0, second = 0;  ///< indexes of kernels
@@ -105,7 +112,8 @@ struct report {
   /// Only in explain(): every pair of kernels of one graph that access an array in common; merging other pairs would save no
   /// bytes.
   series<apart_report> apart;
-  series<stage_report> stages;  ///< of the compilation
+  series<attention_report> attention;  ///< only in explain(): attention without kernels
+  series<stage_report> stages;         ///< of the compilation
   /// The places where the function reads values; the numbers above are then sums over the segments that have run.
   series<break_report> breaks;
 };

@@ -322,7 +322,9 @@ class attention_finder {
     for (auto id : g_.live())
       for (auto in : of(id).in)
         if (between[in] && !between[id] && id != mix_)
-          return refuse(in, "another node reads what lies between the products and the result");
+          return refuse(
+              in,
+              "another node reads what lies between the products and the result, as a gradient without kernels does");
     for (auto id : g_.outputs)
       if (between[id]) return refuse(id, "the function returns what lies between the products and the result");
     return nullptr;
@@ -340,7 +342,7 @@ inline bool follows_power(const graph& g, node_id from) {
   series<node_id> seen{from};
   for (std::size_t i = 0; i < seen.size() && i < most; ++i) {
     const node& n = g[seen[i]];
-    if (n.code == op::exp) return true;
+    if (n.code == op::exp || n.code == op::exp2) return true;
     if (!is_pointwise(n.code) && n.code != op::reshape && n.code != op::broadcast) continue;
     for (auto in : n.in)
       if (!std::count(seen.begin(), seen.end(), in)) seen.push_back(in);

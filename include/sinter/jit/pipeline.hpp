@@ -253,6 +253,8 @@ SINTER_API std::shared_ptr<const code> compile(const ir::graph& given, std::span
     }
     saved.save(*c);
   }
+  if (chosen.compiles && chosen.fuses && may_have_attention(traced))
+    c->attention = [traced, &chosen] { return composed_attention(traced, chosen); };
   if (c->page) run::write_page(reporting::file_name(how.name), reporting::html(page, told(*c)));
   c->page = nullptr;
   c->inside = nullptr;
@@ -305,6 +307,7 @@ class bound_program final : public program {
   }
   report explain() const override {
     report out = told(*code_);
+    if (code_->attention) out.attention = code_->attention();
     if (!code_->reasons) return out;
     report more = code_->reasons(*code_);
     if (out.apart.empty()) out.apart = std::move(more.apart);

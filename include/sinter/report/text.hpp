@@ -179,7 +179,12 @@ SINTER_API std::string text(const report& r) {
   for (const auto& a : r.apart)
     out +=
         "  kernels " + std::to_string(a.first) + " and " + std::to_string(a.second) + " are not one: " + a.why + "\n";
-  return out + other_reasons(r);
+  out += other_reasons(r);
+  for (const auto& a : r.attention) {
+    const std::string at = place(a.where);
+    out += "  " + a.what + (at.empty() ? "" : " at " + at) + " has no kernel of its own: " + a.why + "\n";
+  }
+  return out;
 }
 
 }  // namespace sinter::engine::reporting

@@ -168,8 +168,12 @@ TEST_CASE("what has no kernel is composed: few places, f64, gradients of what a 
     return real(sum(sin(attention(a, a, a, scored([&](auto s, auto, auto, auto, auto) { return s + b; })))));
   };
   const auto both = compile(grad<0, 1>(biased)), hand = compile(grad<0, 1>(biased), {.backend = "reference"});
-  const counts made = count_kernels(explain(both)(q, bias));
+  const explanation told = explain(both)(q, bias);
+  const counts made = count_kernels(told);
   CHECK(made.forward + made.backward == 0);
+  for (const char* line : {" has no kernel of its own: gradients of captured values are sums of the composition\n",
+                           " has no kernel of its own: its gradient has none\n"})
+    CHECK_MESSAGE(told.text().find(line) != std::string::npos, told.text());
   const auto [a, b] = both(q, bias);
   const auto [c, d] = hand(q, bias);
   CHECK(distance(a, c) <= 2e-5);

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <sinter/plan/loops/print.hpp>
 #include <sinter/plan/schedule/recipes/attention.hpp>
+#include <sinter/plan/schedule/recipes/attention_back.hpp>
 #include <sinter/plan/schedule/recipes/cpu_product.hpp>
 #include <sinter/plan/schedule/recipes/gpu_product.hpp>
 #include <sinter/plan/schedule/recipes/rows.hpp>
@@ -38,4 +39,7 @@ TEST_CASE("schedules and trees of recipes") {
   golden("attention_cpu", schedules::attention, attention_of(128, 256, 64, 64, dtype::f32, false), cpu, 0);
   golden("attention_gpu_causal", schedules::attention, attention_of(128, 256, 64, 64, dtype::bf16, true), gpu, 0);
   golden("attention_gpu_skew", schedules::attention, attention_of(128, 256, 64, 64, dtype::bf16, true), gpu, 2);
+  for (bool by_keys : {false, true})
+    golden(by_keys ? "attention_back_keys_cpu" : "attention_back_cpu", schedules::attention_back,
+           attention_back_of(1, 128, 256, 64, 64, dtype::f32, true, by_keys), cpu, 0);
 }

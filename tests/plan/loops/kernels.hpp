@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <map>
+#include <optional>
 #include <random>
 #include <sinter/ir/define.hpp>
 #include <sinter/plan/loops/build.hpp>
@@ -123,23 +123,100 @@ inline loops::memory filled(const program& p, std::uint64_t seed) {
   return m;
 }
 
+/// A bound of difference(): that which follows from the roundings of each element.
+inline constexpr double derived = -1;
+
+/// A number and how far a kernel's may lie from the exact one, whose sums have any order.
+struct estimate {
+  scalar x;
+  double error = 0;
+};
+
+/// Half the distance of 1 from the next number.
+inline double unit_of(dtype t) {
+  return t == dtype::f64 ? 0x1p-53 : t == dtype::f16 ? 0x1p-11 : t == dtype::bf16 ? 0x1p-8 : 0x1p-24;
+}
+inline bool is_held(double x, dtype t) { return loops::rounded(scalar{x, 0}, t).f == x; }
+
+/// The error of a pointwise op by those of its operands. Functions are within 2 units in the last place; what is exact, and fits, stays so.
+inline double error_of(op code, dtype type, double z, const std::vector<estimate>& in) {
+  const auto x = [&](std::size_t k) { return std::fabs(in[k].x.f); };
+  const auto e = [&](std::size_t k) { return in[k].error; };
+  const double unit = unit_of(type), last = unit * std::fabs(z);
+  if (std::isnan(z) || std::isinf(z)) return 0;
+  switch (code) {
+    case op::select:
+      return in[0].x.i ? e(1) : e(2);
+    case op::cast:
+      return e(0) == 0 && is_held(in[0].x.f, type) ? 0 : e(0) + unit * (x(0) + e(0));
+    case op::maximum:
+    case op::minimum:
+      return std::max(e(0), e(1));
+    case op::add:
+    case op::sub: {
+      const double exact = code == op::add ? in[0].x.f + in[1].x.f : in[0].x.f - in[1].x.f;
+      return e(0) + e(1) == 0 && is_held(exact, type) ? 0 : (e(0) + e(1)) * (1 + unit) + last;
+    }
+    case op::mul:
+      if (e(0) + e(1) == 0 && is_held(in[0].x.f * in[1].x.f, type)) return 0;
+      return (x(0) * e(1) + x(1) * e(0) + e(0) * e(1)) * (1 + unit) + last;
+    case op::div:
+      if (!(x(1) > e(1))) FAIL("a divisor may be 0");
+      return (e(0) + std::fabs(z) * e(1)) / (x(1) - e(1)) * (1 + unit) + last;
+    case op::exp:
+      return std::fabs(z) * std::expm1(e(0)) * (1 + 4 * unit) + 4 * last;
+    default:
+      FAIL("no error of " << sinter::ir::name(code));
+      return 0;
+  }
+}
+
 /// Computes a kernel's stores a position at a time, each value by recursion over its operands.
 class reference {
  public:
-  reference(const program& p, loops::memory& m)
-      : p_(p), k_(p.k), m_(m), at_(p.k.axes.size(), 0), known_(p.k.body.size()) {}
+  /// With `slack` that of each element is found, too.
+  reference(const program& p, loops::memory& m, std::vector<std::vector<double>>* slack = nullptr)
+      : p_(p),
+        k_(p.k),
+        m_(m),
+        slack_(slack),
+        at_(p.k.axes.size(), 0),
+        known_(p.k.body.size()),
+        operands_(p.k.body.size()) {
+    for (std::size_t a = 0; a < at_.size(); ++a) extents_.push_back(p.extent(static_cast<int>(a)));
+    for (std::size_t v = 0; v < known_.size(); ++v) {
+      std::int64_t n = 1;
+      for (std::size_t a = 0; a < at_.size(); ++a)
+        if (k_.body[v].axes >> a & 1u) n *= extents_[a];
+      known_[v].resize(static_cast<std::size_t>(n));
+      if (k_.body[v].kind != kind::compute) continue;
+      for (int a : k_.body[v].args) {
+        operands_[v].args.push_back({});
+        operands_[v].types.push_back(k_.body[static_cast<std::size_t>(a)].type);
+      }
+    }
+  }
 
   void run() {
     for (std::size_t s = 0; s < k_.stores.size(); ++s) {
       const store& x = k_.stores[s];
       std::uint32_t axes = k_.body[static_cast<std::size_t>(x.value)].axes | loops::axes_of(x.at.at);
       each(axes, 0, [&] {
-        const scalar v = value(x.value);
-        out_.push_back(
-            {x.at.buffer, place(x.at.at), loops::rounded(v, k_.buffers[static_cast<std::size_t>(x.at.buffer)].type)});
+        const estimate v = found(x.value);
+        const dtype type = k_.buffers[static_cast<std::size_t>(x.at.buffer)].type;
+        // Both numbers are rounded, and both are as far from the exact one.
+        const bool held = v.error == 0 && is_held(v.x.f, type);
+        out_.push_back({x.at.buffer, place(x.at.at), loops::rounded(v.x, type),
+                        held ? 0 : 2 * (v.error + unit_of(type) * (std::fabs(v.x.f) + v.error))});
       });
     }
-    for (const auto& o : out_) m_[static_cast<std::size_t>(o.buffer)][static_cast<std::size_t>(o.at)] = o.x;
+    if (slack_)
+      for (const auto& b : m_) slack_->emplace_back(b.size(), 0);
+    for (const auto& o : out_) {
+      const auto b = static_cast<std::size_t>(o.buffer), at = static_cast<std::size_t>(o.at);
+      m_[b][at] = o.x;
+      if (slack_) (*slack_)[b][at] = o.slack;
+    }
   }
 
  private:
@@ -147,13 +224,14 @@ class reference {
     int buffer;
     std::int64_t at;
     scalar x;
+    double slack;
   };
   template <class F>
   void each(std::uint32_t axes, int a, F&& f) {
     if (a == static_cast<int>(at_.size())) return f();
     if (!(axes >> a & 1u)) return each(axes, a + 1, f);
     const auto was = at_[static_cast<std::size_t>(a)];
-    for (std::int64_t i = 0; i < p_.extent(a); ++i) {
+    for (std::int64_t i = 0; i < extents_[static_cast<std::size_t>(a)]; ++i) {
       at_[static_cast<std::size_t>(a)] = i;
       each(axes, a + 1, f);
     }
@@ -165,23 +243,45 @@ class reference {
     if (at.index >= 0) n += at.indirect.evaluate(p_.sizes) * value(at.index).i;
     return n;
   }
-  std::vector<std::int64_t> key(std::uint32_t axes) const {
-    std::vector<std::int64_t> out;
-    for (std::size_t a = 0; a < at_.size(); ++a)
-      if (axes >> a & 1u) out.push_back(at_[a]);
-    return out;
-  }
-  scalar value(int v) {
+  scalar value(int v) { return found(v).x; }
+  estimate found(int v) {
     const instruction& i = k_.body[static_cast<std::size_t>(v)];
-    auto& known = known_[static_cast<std::size_t>(v)];
-    const auto mine = key(i.axes);
-    if (const auto found = known.find(mine); found != known.end()) return found->second;
-    const scalar x = computed(i);
-    known[mine] = x;
-    return x;
+    if (i.kind == kind::literal) return {i.literal, 0};
+    std::int64_t n = 0;
+    for (std::size_t a = 0; a < at_.size(); ++a)
+      if (i.axes >> a & 1u) n = n * extents_[a] + at_[a];
+    const auto known = [&]() -> std::optional<estimate>& {
+      return known_[static_cast<std::size_t>(v)][static_cast<std::size_t>(n)];
+    };
+    if (!known()) {
+      estimate e{computed(i, v), 0};
+      if (slack_ && is_float(i.type)) e.error = error(i, e.x.f);
+      known() = e;
+    }
+    return *known();
   }
-  scalar computed(const instruction& i) {
-    if (i.kind == kind::literal) return i.literal;
+  double error(const instruction& i, double z) {
+    if (i.kind == kind::load) return 0;
+    if (i.kind == kind::compute) {
+      std::vector<estimate> in;
+      for (int a : i.args) in.push_back(found(a));
+      return error_of(i.code, i.type, z, in);
+    }
+    if (i.kind != kind::reduce || i.rule != merge_rule::one) FAIL("no error of a tuple");
+    double terms = 0, errors = 0, most = 0, count = 0;
+    bool whole = true;
+    each(loops::axes_over(i), 0, [&] {
+      const estimate t = found(i.args[0]);
+      const double x = std::fabs(t.x.f);
+      terms += x + t.error, errors += t.error, most = std::max(most, t.error), count += 1;
+      whole = whole && x == std::trunc(x);
+    });
+    if (i.code != op::add) return most;
+    const double unit = unit_of(i.type);
+    // Roundings of a sum point either way: they grow with the root of their number, whatever the order.
+    return whole && errors == 0 && terms <= 1 / unit ? 0 : errors + 2 * std::sqrt(count) * unit * terms;
+  }
+  scalar computed(const instruction& i, int v) {
     if (i.kind == kind::position) return {0, place(i.at.at)};
     if (i.kind == kind::inside) {
       bool in = true;
@@ -193,9 +293,8 @@ class reference {
       return m_[static_cast<std::size_t>(i.at.buffer)].at(static_cast<std::size_t>(place(i.at.at)));
     }
     if (i.kind == kind::compute) {
-      series<scalar> args;
-      series<dtype> types;
-      for (int a : i.args) args.push_back(value(a)), types.push_back(k_.body[static_cast<std::size_t>(a)].type);
+      auto& [args, types] = operands_[static_cast<std::size_t>(v)];
+      for (std::size_t a = 0; a < args.size(); ++a) args[a] = value(i.args[a]);
       return loops::pointwise(i.code, i.type, args, types);
     }
     if (i.kind == kind::part) return part(k_.body[static_cast<std::size_t>(i.args[0])], i.index);
@@ -246,34 +345,51 @@ class reference {
   const program& p_;
   const kernel& k_;
   loops::memory& m_;
+  std::vector<std::vector<double>>* slack_;
   std::vector<std::int64_t> at_;
-  std::vector<std::map<std::vector<std::int64_t>, scalar>> known_;
+  std::vector<std::int64_t> extents_;
+  std::vector<std::vector<std::optional<estimate>>> known_;  ///< of each value, by its own axes
+  struct pair {
+    series<scalar> args;
+    series<dtype> types;
+  };
+  std::vector<pair> operands_;  ///< of each value
   std::vector<written> out_;
 };
 
-/// The first difference between two memories; 0 < `bound`: relative to 1 + |want|.
-inline std::string difference(const program& p, const loops::memory& got, const loops::memory& want, double bound = 0) {
+/// What a kernel computes, by plain recursion; with `derived`, how far each element may be from it.
+struct expected {
+  expected(const program& p, std::uint64_t seed, double bound = 0) : memory(filled(p, seed)), bound(bound) {
+    reference(p, memory, bound == derived ? &slack : nullptr).run();
+  }
+  loops::memory memory;
+  double bound;  ///< 0: none; otherwise relative to 1 + |want|
+  std::vector<std::vector<double>> slack;
+};
+
+/// The first difference between memories.
+inline std::string difference(const program& p, const loops::memory& got, const expected& to) {
+  const loops::memory& want = to.memory;
   for (std::size_t b = 0; b < want.size(); ++b)
     for (std::size_t i = 0; i < want[b].size(); ++i) {
       const scalar x = got[b][i], y = want[b][i];
       const bool flat = is_float(p.k.buffers[b].type);
-      const bool same = flat ? (x.f == y.f || (std::isnan(x.f) && std::isnan(y.f)) ||
-                                std::fabs(x.f - y.f) <= bound * (1 + std::fabs(y.f)))
-                             : x.i == y.i;
+      const double slack = to.bound == derived ? to.slack[b][i] : to.bound * (1 + std::fabs(y.f));
+      const bool same =
+          flat ? (x.f == y.f || (std::isnan(x.f) && std::isnan(y.f)) || std::fabs(x.f - y.f) <= slack) : x.i == y.i;
       if (!same)
         return "buffer " + std::to_string(b) + "[" + std::to_string(i) + "] is " +
                (flat ? std::to_string(x.f) : std::to_string(x.i)) + ", not " +
-               (flat ? std::to_string(y.f) : std::to_string(y.i));
+               (flat ? std::to_string(y.f) + " within " + std::to_string(slack) : std::to_string(y.i));
     }
   return {};
 }
 
 /// What is wrong with a tree of p: the interpreter's sentence, or a wrong number.
 inline std::string wrong(const program& p, const loops::tree& t, std::uint64_t seed = 1, double bound = 0) {
-  loops::memory got = filled(p, seed), want = filled(p, seed);
-  reference(p, want).run();
+  loops::memory got = filled(p, seed);
   const std::string said = loops::interpret(t, p.sizes, got, seed);
-  return said.empty() ? difference(p, got, want, bound) : said;
+  return said.empty() ? difference(p, got, {p, seed, bound}) : said;
 }
 
 /// x(m, k) · y(k, n), stored.

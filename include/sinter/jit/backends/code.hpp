@@ -142,6 +142,7 @@ struct code {
   series<run::shared_text> sources;                   ///< the sources
   sinter::detail::callback<report(const code&)>
       reasons;  ///< plans again: a report with the reasons why kernels are separate, and their loops
+  sinter::detail::callback<series<attention_report>()> attention;  ///< for explain()
   reporting::page* page = nullptr;  ///< during compilation, if SINTER_TRACE requests a page
   build_capture* inside = nullptr;  ///< during compilation, if a caller examines the program
   kernel_texts texts;               ///< during compilation

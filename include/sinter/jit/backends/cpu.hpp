@@ -9,6 +9,7 @@
 #include "../../plan/fusion/parts.hpp"
 #include "../../plan/schedule/print.hpp"
 #include "../../run/build/build.hpp"
+#include "attention_notes.hpp"
 #include "code.hpp"
 #include "cpu_parts.hpp"
 #include "loops.hpp"
@@ -158,6 +159,16 @@ inline ir::kept_attention keeps_attention_on_host(bool gradients) {
       host_recipe_facts(), how == "kernels" ? plan::no_limits : plan::attention_limits{});
   if (gradients) return [choice](const ir::graph& g, ir::node_id id) { return choice->gradient_pays(g, id); };
   return [choice](const ir::graph& g, ir::node_id id) { return choice->why_not(g, id).empty(); };
+}
+
+/// Why attention is composed on the host.
+inline attention_refusal attention_refusal_on_host() {
+  const std::string_view how = attention_setting();
+  if (how == "composed")
+    return [](const ir::graph&, ir::node_id) { return std::string("SINTER_ATTENTION is \"composed\""); };
+  const auto choice = make_on_heap<plan::attention_choice>(
+      host_recipe_facts(), how == "kernels" ? plan::no_limits : plan::attention_limits{});
+  return [choice](const ir::graph& g, ir::node_id id) { return std::string(choice->why_not(g, id)); };
 }
 
 inline void generate_cpu(code& c, const ir::graph& g, std::span<const argument> arguments, const options&) {

@@ -6,6 +6,7 @@
 #include "../../base/kept.hpp"
 #include "../../engine/backends.hpp"
 #include "../../ir/compose_attention.hpp"
+#include "attention_notes.hpp"
 #include "cpu.hpp"
 #include "cuda.hpp"
 #include "reference.hpp"
@@ -21,7 +22,8 @@ struct backend : backend_facts {
   void (*generate)(code& c, const ir::graph& g, std::span<const argument> arguments, const options& how);
   /// The attention that has kernels, or whose gradient has; null: all is composed.
   ir::kept_attention (*keeps_attention)(bool gradients) = nullptr;
-  const registered_backend* registered = nullptr;  ///< in place of `generate`
+  attention_refusal (*refuses_attention)() = nullptr;  ///< why attention is composed; null: it always is
+  const registered_backend* registered = nullptr;      ///< in place of `generate`
 
   void make(code& c, const ir::graph& g, std::span<const argument> arguments, const options& how) const {
     if (registered) return generate_registered(*registered, c, arguments, how);
@@ -30,7 +32,7 @@ struct backend : backend_facts {
 };
 
 inline constexpr backend own_backends[] = {
-    {{"cpu", true, true, device::kind::cpu}, generate_cpu, keeps_attention_on_host},
+    {{"cpu", true, true, device::kind::cpu}, generate_cpu, keeps_attention_on_host, attention_refusal_on_host},
     {{"cuda", true, true, device::kind::cuda}, generate_cuda},
     {{"cudagraphs", true, true, device::kind::cuda, false, true}, generate_cuda},
     {{interpreter, false, false}, interpret_graph},
@@ -88,6 +90,15 @@ class backend_registry {
 
 inline const backend* backend_named(std::string_view name) { return backend_registry::get().find(name); }
 inline std::string backend_names() { return backend_registry::get().names(); }
+
+/// For explain(): the attention of a traced graph that has no kernels on the backend.
+inline series<attention_report> composed_attention(const ir::graph& traced, const backend& on) {
+  const attention_refusal why =
+      on.refuses_attention ? on.refuses_attention() : attention_refusal([&](const ir::graph&, ir::node_id) {
+        return std::string("the backend has none for attention");
+      });
+  return attention_notes(why).of(traced);
+}
 
 /// The attention whose gradient has kernels on the backend of a trace; empty where all is composed, or the backend is not known.
 inline ir::kept_attention attention_kernels(std::string_view name, const std::optional<device>& where) {
