@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "../ir/counterparts.hpp"
 #include "../ir/erfc_terms.hpp"
 #include "export_windows.hpp"
 
@@ -318,24 +319,14 @@ inline std::string clamped(builder& b, const ir::node& index, const std::string&
 }
 inline std::string gathered(builder& b, node_id id) {
   const ir::node& n = b.at(id);
-  const auto axis = static_cast<std::size_t>(n.attr.ints[0]);
-  const ir::node &x = b.at(n.in[0]), &index = b.at(n.in[1]);
-  const auto axis_attribute = wire::int_attribute("axis", n.attr.ints[0]);
-  // An index that is the same off the axis is a list.
-  if (index.code == ir::op::broadcast) {
-    const ir::shape& own = b.at(index.in[0]).extents;
-    bool list = own[axis] == n.extents[axis];
-    for (std::size_t k = 0; k < own.size(); ++k)
-      list = list && (k == axis || (own[k].is(1) && x.extents[k] == n.extents[k]));
-    if (list) {
-      const ir::shape flat{own[axis]};
-      return b.node("Gather",
-                    {b.full(n.in[0]), clamped(b, index, b.reshaped(b.full(index.in[0]), flat), x.extents[axis])},
-                    {axis_attribute});
-    }
+  const ir::node& index = b.at(n.in[1]);
+  const ir::dim extent = b.at(n.in[0]).extents[static_cast<std::size_t>(n.attr.ints[0])];
+  const attributes_t along{wire::int_attribute("axis", n.attr.ints[0])};
+  if (ir::takes_slices(b.g, n)) {
+    const ir::shape flat{ir::product(b.at(index.in[0]).extents)};
+    return b.node("Gather", {b.full(n.in[0]), clamped(b, index, b.reshaped(b.full(index.in[0]), flat), extent)}, along);
   }
-  return b.node("GatherElements", {b.full(n.in[0]), clamped(b, index, b.full(n.in[1]), x.extents[axis])},
-                {axis_attribute});
+  return b.node("GatherElements", {b.full(n.in[0]), clamped(b, index, b.full(n.in[1]), extent)}, along);
 }
 /// Updates out of range go to a row behind the base, which is cut off.
 inline std::string scattered(builder& b, node_id id) {
@@ -449,11 +440,5 @@ inline constexpr row rows[] = {
     {ir::op::size, "Shape, Gather", extent_value},
     {ir::op::sum_squares, "ReduceSumSquare", squares},
 };
-
-inline const row* row_of(ir::op code) {
-  for (const row& r : rows)
-    if (r.code == code) return &r;
-  return nullptr;
-}
 
 }  // namespace sinter::onnx::out
