@@ -252,11 +252,12 @@ inline const ml_cases_list& two_class_cases() {
         for (const auto& [sign, w] : weights)
           for (const bool hole : {false, true})
             for (const std::size_t base : {0, 1, 2}) {
-              const bool single = kind == "0" || kind == "1", plain = !hole && (kind == "both" || kind == "1");
+              const bool single = kind == "0" || kind == "1";
               if (hole && base == 1 && !single) continue;
-              // Of PROBIT those whose scores are between 0 and 1.
-              if (how == "PROBIT" && (!plain || base != 0 || std::string(sign) == "mixed")) continue;
-              attribute_list_of a = three_leaves(kind, w, hole);
+              // Of PROBIT one whose scores are between 0 and 1.
+              const bool probit = how == "PROBIT";
+              if (probit && (kind != "both" || hole || base != 0 || std::string(sign) == "mixed")) continue;
+              attribute_list_of a = three_leaves(kind, probit ? std::vector<float>{0.3f, 0.1f, 0.02f} : w, hole);
               const bool words = (base + (hole ? 1 : 0)) % 2 == 0;
               a.push_back(words ? attribute_texts("classlabels_strings", {"no", "yes"})
                                 : attribute_list("classlabels_int64s", {0, 1}));
@@ -270,7 +271,7 @@ inline const ml_cases_list& two_class_cases() {
                              {x},
                              std::move(a),
                              {words ? text : i64, f32},
-                             how == "PROBIT" ? 4e-3 : 2e-5,
+                             probit ? 4e-3 : 2e-5,
                              3});
             }
     return all;

@@ -73,6 +73,27 @@ SINTER_ONE(Round)
 #undef SINTER_ONE
 // clang-format on
 
+inline bool is_zero(const builder& b, node_id id) {
+  while (b.at(id).code == ir::op::broadcast || b.at(id).code == ir::op::reshape) id = b.at(id).in[0];
+  return b.at(id).code == ir::op::constant && b.at(id).attr.literal.f == 0;
+}
+/// max(x, 0) + log1p(exp(-|x|)) as Softplus; "" for another sum.
+inline std::string softplus_of(builder& b, node_id top, node_id rest) {
+  const node_id x = b.at(top).in[0];
+  for (const ir::op code : {ir::op::log1p, ir::op::exp, ir::op::neg, ir::op::abs}) {
+    if (b.at(rest).code != code) return "";
+    rest = b.at(rest).in[0];
+  }
+  const bool fits = b.at(top).code == ir::op::maximum && rest == x && is_zero(b, b.at(top).in[1]);
+  return fits ? b.node("Softplus", {b.full(x)}) : "";
+}
+inline std::string sum_of(builder& b, node_id id) {
+  const ir::node& n = b.at(id);
+  for (const std::size_t k : {std::size_t{0}, std::size_t{1}})
+    if (is_float(n.type) && !b.at(n.in[k]).in.empty())
+      if (std::string y = softplus_of(b, n.in[k], n.in[1 - k]); !y.empty()) return y;
+  return write_Add(b, id);
+}
 inline std::string quotient(builder& b, node_id id) {
   if (std::string mean = averaged(b, id); !mean.empty()) return mean;
   return write_Div(b, id);
@@ -250,6 +271,7 @@ inline std::string reduced(builder& b, node_id id) {
   const ir::node& n = b.at(id);
   if (n.attr.ints.empty()) return b.full(n.in[0]);
   if (std::string pool = pooled(b, id); !pool.empty()) return pool;
+  if (std::string conv = convolved_by_channel(b, id); !conv.empty()) return conv;
   const std::string x = b.full(n.in[0]);
   switch (n.attr.combiner) {
     case ir::op::add:
@@ -296,6 +318,7 @@ inline std::string order_of(builder& b, node_id id) {
 /// Row-major operands of a product as matrices.
 inline std::string product(builder& b, node_id id) {
   if (std::string conv = convolved(b, id); !conv.empty()) return conv;
+  if (std::string conv = convolved_in_groups(b, id); !conv.empty()) return conv;
   const ir::node& n = b.at(id);
   const ir::shape &x = b.at(n.in[0]).extents, &y = b.at(n.in[1]).extents;
   const auto nb = static_cast<std::size_t>(n.attr.ints[0]), nk = static_cast<std::size_t>(n.attr.ints[1]);
@@ -360,7 +383,7 @@ inline std::string none_for(builder& b, node_id id) { return b.refuse(b.at(id), 
 
 /// A row for each op except inputs, constants, steps and their results, which the walk over a graph writes.
 inline constexpr row rows[] = {
-    {ir::op::add, "Add", write_Add},
+    {ir::op::add, "Add, Softplus", sum_of},
     {ir::op::sub, "Sub", write_Sub},
     {ir::op::mul, "Mul", write_Mul},
     {ir::op::div, "Div, AveragePool", quotient},

@@ -161,13 +161,17 @@ inline void write_step(builder& b, node_id id, const series<node_id>& picks) {
     if (picks[k] != ir::no_node) b.set(picks[k], results[k]);
 }
 
-/// Whether a node is written where a reader needs it: windows, paddings and broadcasts may become part of the reader.
+/// Whether a node is written where a reader needs it: windows, their operands, paddings, broadcasts and log1p may become part of
+/// the reader.
 inline series<char> waits(const builder& b, const series<node_id>& live) {
   series<char> out(b.g.size(), 0);
   for (const node_id id : live) {
     const ir::op code = b.at(id).code;
-    out[id] = code == ir::op::window || code == ir::op::pad || code == ir::op::broadcast || code == ir::op::constant ||
-              may_average(b, id);
+    out[id] = code == ir::op::window || code == ir::op::log1p || code == ir::op::pad || code == ir::op::broadcast ||
+              code == ir::op::constant || may_average(b, id) || may_convolve(b, id);
+    if (code != ir::op::window) continue;
+    const node_id x = b.at(id).in[0];
+    out[x] = out[x] || b.at(x).code == ir::op::reshape;
   }
   return out;
 }

@@ -12,6 +12,7 @@
 #include "../io/file.hpp"
 #include "../io/safetensors.hpp"
 #include "export.hpp"
+#include "library_rows.hpp"
 #include "rows.hpp"
 
 namespace sinter::stablehlo {
@@ -126,8 +127,14 @@ inline void write_step(builder& b, node_id id, const series<node_id>& picks) {
       results = write_while(b, n);
       break;
     default:
-      b.refuse(n, std::string(ir::name(s)) + (s.function ? " " + s.function->name : ""));
       results = result_types(s);
+      if (const library_row* const known = library_row_of(s)) {
+        // Further results are work memory of GPUs.
+        for (value& x : results) x = b.constant(x.type, {}, x.extents);
+        if (!is_empty(results[0].extents)) results[0] = known->write(b, operands_of(b, n), s.function->known);
+        break;
+      }
+      b.refuse(n, std::string(ir::name(s)) + (s.function ? " " + s.function->name : ""));
       for (value& x : results) x.name = "%refused";
   }
   for (std::size_t k = 0; k < picks.size(); ++k)
