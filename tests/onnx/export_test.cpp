@@ -1,5 +1,6 @@
 // onnx::save: functions and models as ONNX files, loaded again: names, sizes, weights, refusals, equal bits.
 #include <doctest/doctest.h>
+#include <sinter/fft.hpp>
 #include <sinter/nn.hpp>
 #include <sinter/onnx.hpp>
 #include <sinter/onnx/proto.hpp>
@@ -199,6 +200,24 @@ TEST_CASE("convolutions and pools are recognised") {
   same_after(
       "mean pool", folder, 1e-12, [](const auto& a) { return avg_pool2d(a, 2); }, x);
   CHECK(operators(folder.path + "/f.onnx")["AveragePool"] == 1);
+}
+
+TEST_CASE("transforms come back with equal bits") {
+  const scratch_folder folder;
+  const auto x = some(3, 6);
+  const auto parts = [](const auto& z) -> tensor<double, 2> { return concat<0>(z.real(), z.imag()); };
+  same_after(
+      "fft", folder, 0, [&](const auto& a) { return parts(fft::fft(a)); }, x);
+  CHECK(operators(folder.path + "/f.onnx")["DFT"] == 1);
+  same_after(
+      "ifft", folder, 0, [&](const auto& a) { return parts(fft::ifft(a)); }, x);
+  same_after(
+      "scaled", folder, 1e-12,
+      [&](const auto& a) -> tensor<double, 2> {
+        return parts(fft::fft<fft::ortho>(a)) + parts(fft::ifft<fft::ortho>(a)) * 2.0 +
+               parts(fft::fft<fft::forward>(a)) * 3.0 + parts(fft::ifft<fft::forward>(a)) * 5.0 + 100.0;
+      },
+      x);
 }
 
 TEST_CASE("branches and loops come back with equal bits") {

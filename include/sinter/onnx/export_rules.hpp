@@ -1,6 +1,7 @@
 // onnx/export_rules.hpp: the definitions for export.hpp: the walk over a graph, branches and loops, the file.
 #pragma once
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -139,6 +140,23 @@ inline void write_while(builder& b, const ir::node& n, const names_t& results) {
   b.node_to("Loop", with, {wire::graph_attribute("body", graph)}, results);
 }
 
+/// A transform of rows (b, n, 2) as DFT, whose inverse divides by n. False for another step, and for a scale by an open n.
+inline bool write_transform(builder& b, const ir::node& n, const std::string& result) {
+  const ir::opaque& s = *n.attr.step;
+  if (s.kind != ir::opaque_kind::custom || !s.function || !s.function->known.starts_with("fft")) return false;
+  const auto says = [&](const char* word) { return s.function->known.find(word) != std::string::npos; };
+  const bool inverse = says(" inverse"), root = says(" root"), scales = root || says(" whole") != inverse;
+  const auto length = s.results[0].extents[1].number();
+  if (scales && !length) return false;
+  const std::string in = b.full(n.in[0]), made = scales ? b.all.fresh() : result;
+  b.node_to("DFT", {in}, {wire::int_attribute("axis", 1), wire::int_attribute("inverse", inverse)}, {made});
+  if (!scales) return true;
+  const auto count = static_cast<double>(*length);
+  const double by = (inverse ? count : 1) / (root ? std::sqrt(count) : says(" whole") ? count : 1);
+  b.node_to("Mul", {made, b.literal(s.results[0].type, by)}, {}, {result});
+  return true;
+}
+
 inline void write_step(builder& b, node_id id, const series<node_id>& picks) {
   const ir::node& n = b.at(id);
   const ir::opaque& s = *n.attr.step;
@@ -155,6 +173,7 @@ inline void write_step(builder& b, node_id id, const series<node_id>& picks) {
       write_while(b, n, results);
       break;
     default:
+      if (write_transform(b, n, results[0])) break;
       b.refuse(n, std::string(ir::name(s)) + (s.function ? " " + s.function->name : ""), "");
   }
   for (std::size_t k = 0; k < picks.size(); ++k)
