@@ -129,19 +129,6 @@ doubles vit_logits(const published& p, const tensor<double, 4>& x) {
   return mapped(p, "classifier", columns_of(h, 60, 0, 12), 12);
 }
 
-template <class F>
-std::string said(const F& f) {
-  try {
-    f();
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-  return "";
-}
-void check_said(const std::string& text, const std::string& part) {
-  if (text.find(part) == text.npos) FAIL_CHECK("\"", text, "\" does not say \"", part, "\"");
-}
-
 }  // namespace
 
 TEST_CASE("GPT-2 from one file and from shards, and what it writes with a cache") {

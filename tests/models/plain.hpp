@@ -1,8 +1,11 @@
 // tests/models/plain.hpp: small published models of random weights, and what GPT-2 and Llama compute, in loops over plain numbers.
 #pragma once
 
+#include <doctest/doctest.h>
+
 #include <cmath>
 #include <cstdio>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -261,6 +264,20 @@ inline doubles llama_hidden(const published& p, const ids& x, const doubles& rat
     h = sum_of(h, mapped(p, mlp + "down_proj", gate, 20));
   }
   return normed(p, "model.norm", h, 1e-6, false);
+}
+
+/// What f throws; "" where it ends.
+template <class F>
+std::string said(const F& f) {
+  try {
+    f();
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+  return "";
+}
+inline void check_said(const std::string& text, const std::string& part) {
+  if (text.find(part) == text.npos) FAIL_CHECK("\"", text, "\" does not say \"", part, "\"");
 }
 
 }  // namespace

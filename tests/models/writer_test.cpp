@@ -38,19 +38,6 @@ token_list followed(const published& p, bool is_gpt2, token_list text, std::size
   return out;
 }
 
-template <class F>
-std::string said(const F& f) {
-  try {
-    f();
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-  return "";
-}
-void check_said(const std::string& text, const std::string& part) {
-  if (text.find(part) == text.npos) FAIL_CHECK("\"", text, "\" does not say \"", part, "\"");
-}
-
 /// Three prompts, padded in front, then two more tokens each, one at a time; f(m, ids, caches, starts) gives scores and caches.
 template <class Model>
 void check_padded(const Model& m, const published& p, bool is_gpt2) {

@@ -1,5 +1,6 @@
 // onnx::save: functions and models as ONNX files, loaded again: names, sizes, weights, refusals, equal bits.
 #include <doctest/doctest.h>
+#include <sinter/fft.hpp>
 #include <sinter/nn.hpp>
 #include <sinter/onnx.hpp>
 #include <sinter/onnx/proto.hpp>
@@ -156,18 +157,67 @@ TEST_CASE("movement, reductions, products and places come back with equal bits")
 
 TEST_CASE("convolutions and pools are recognised") {
   const scratch_folder folder;
+  const auto soft = [](const auto& a) { return maximum(a, 0.0) + log1p(exp(-abs(a))); };
+  same_after("softplus", folder, 0, soft, some(3, 4));
+  CHECK(operators(folder.path + "/f.onnx")["Softplus"] == 1);
+  CHECK(operators(folder.path + "/f.onnx")["Log"] == 0);
   const auto x = image(2, 3, 9, 8);
   const tensor<double, 4> w = reshape(cos(arange<double>(4 * 3 * 3 * 3)), 4, 3, 3, 3);
   const auto conv = [](const auto& a, const auto& k) { return conv2d(a, k, {.stride = 2, .padding = 1}); };
   same_after("conv", folder, 1e-12, conv, x, w);
   CHECK(operators(folder.path + "/f.onnx")["Conv"] == 1);
   CHECK(operators(folder.path + "/f.onnx")["Gather"] == 0);
+  const auto y = image(2, 4, 9, 8);
+  const tensor<double, 4> one = reshape(cos(arange<double>(8 * 3 * 2)), 8, 1, 3, 2),
+                          two = reshape(cos(arange<double>(6 * 2 * 3 * 3)), 6, 2, 3, 3);
+  same_after(
+      "a channel each", folder, 1e-12,
+      [](const auto& a, const auto& k) {
+        return conv2d(a, k, {.stride = {2, 1}, .padding = 1, .groups = 4});
+      },
+      y, one);
+  CHECK(operators(folder.path + "/f.onnx")["Conv"] == 1);
+  CHECK(operators(folder.path + "/f.onnx")["Gather"] == 0);
+  same_after(
+      "a channel each, dilated", folder, 1e-12,
+      [](const auto& a, const auto& k) { return conv2d(a, k, {.dilation = 2, .groups = 4}); }, y, one);
+  CHECK(operators(folder.path + "/f.onnx")["Conv"] == 1);
+  same_after(
+      "groups", folder, 1e-12,
+      [](const auto& a, const auto& k) {
+        return conv2d(a, k, {.stride = {1, 2}, .padding = 2, .groups = 2});
+      },
+      y, two);
+  CHECK(operators(folder.path + "/f.onnx")["Conv"] == 1);
+  CHECK(operators(folder.path + "/f.onnx")["Pad"] == 0);
+  same_after(
+      "groups without padding", folder, 1e-12,
+      [](const auto& a, const auto& k) { return conv2d(a, k, {.dilation = 2, .groups = 2}); }, y, two);
+  CHECK(operators(folder.path + "/f.onnx")["Conv"] == 1);
   same_after(
       "max pool", folder, 0, [](const auto& a) { return max_pool2d(a, 3, {.stride = 2, .padding = 1}); }, x);
   CHECK(operators(folder.path + "/f.onnx")["MaxPool"] == 1);
   same_after(
       "mean pool", folder, 1e-12, [](const auto& a) { return avg_pool2d(a, 2); }, x);
   CHECK(operators(folder.path + "/f.onnx")["AveragePool"] == 1);
+}
+
+TEST_CASE("transforms come back with equal bits") {
+  const scratch_folder folder;
+  const auto x = some(3, 6);
+  const auto parts = [](const auto& z) -> tensor<double, 2> { return concat<0>(z.real(), z.imag()); };
+  same_after(
+      "fft", folder, 0, [&](const auto& a) { return parts(fft::fft(a)); }, x);
+  CHECK(operators(folder.path + "/f.onnx")["DFT"] == 1);
+  same_after(
+      "ifft", folder, 0, [&](const auto& a) { return parts(fft::ifft(a)); }, x);
+  same_after(
+      "scaled", folder, 1e-12,
+      [&](const auto& a) -> tensor<double, 2> {
+        return parts(fft::fft<fft::ortho>(a)) + parts(fft::ifft<fft::ortho>(a)) * 2.0 +
+               parts(fft::fft<fft::forward>(a)) * 3.0 + parts(fft::ifft<fft::forward>(a)) * 5.0 + 100.0;
+      },
+      x);
 }
 
 TEST_CASE("branches and loops come back with equal bits") {

@@ -216,6 +216,69 @@ inline void put_trees(ml_cases_list& all) {
   }
 }
 
+/// Two trees of three leaves each, which share weights between the classes as `kind` says: "0" and "1": one class; "both": in each
+/// leaf; "turns": a class for each tree. With `hole`, the last leaves have no share.
+inline attribute_list_of three_leaves(const std::string& kind, const std::vector<float>& w, bool hole) {
+  grown g;
+  for (const std::int64_t t : {0, 1}) {
+    g.trees.insert(g.trees.end(), 5, t);
+    for (const std::int64_t k : {0, 1, 2, 3, 4}) g.ids.push_back(k), g.columns.push_back(t), g.missing.push_back(0);
+    g.splits.insert(g.splits.end(), {0, 0, 1, 0, 0});
+    g.modes.insert(g.modes.end(), {"BRANCH_LEQ", "LEAF", "BRANCH_LEQ", "LEAF", "LEAF"});
+    g.yes.insert(g.yes.end(), {1, 0, 3, 0, 0});
+    g.no.insert(g.no.end(), {2, 0, 4, 0, 0});
+    const std::int64_t leaves[] = {1, 3, 4};
+    for (std::size_t k = 0; k + (hole ? 1 : 0) < 3; ++k)
+      for (const std::int64_t target : {0, 1}) {
+        if (kind == "turns" ? target != t : kind != "both" && target != kind[0] - '0') continue;
+        const float share = target == 1 && kind == "both" ? 0.4f - w[k] : w[k];
+        g.leaf_trees.push_back(t);
+        g.leaf_ids.push_back(leaves[k]);
+        g.leaf_targets.push_back(target);
+        g.weights.push_back(t == 0 ? share : share / 2);
+      }
+  }
+  return g.attributes("class");
+}
+/// Classifiers of two classes in all forms. Where ONNX Runtime leaves scores unwritten there is no case.
+inline const ml_cases_list& two_class_cases() {
+  static const ml_cases_list list = [] {
+    ml_cases_list all;
+    const filled x = given("x", {9, 2}, {-1, -1, -1, 0.5, -1, 2, 0.5, -1, 0.5, 0.5, 0.5, 2, 2, -1, 2, 0.5, 2, 2});
+    const std::pair<const char*, std::vector<float>> weights[] = {{"mixed", {0.75f, -0.6f, 0.1f}},
+                                                                  {"positive", {0.45f, 0.1f, 0.02f}}};
+    for (const std::string how : {"NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT"})
+      for (const std::string kind : {"0", "1", "both", "turns"})
+        for (const auto& [sign, w] : weights)
+          for (const bool hole : {false, true})
+            for (const std::size_t base : {0, 1, 2}) {
+              const bool single = kind == "0" || kind == "1";
+              if (hole && base == 1 && !single) continue;
+              // Of PROBIT one whose scores are between 0 and 1.
+              const bool probit = how == "PROBIT";
+              if (probit && (kind != "both" || hole || base != 0 || std::string(sign) == "mixed")) continue;
+              attribute_list_of a = three_leaves(kind, probit ? std::vector<float>{0.3f, 0.1f, 0.02f} : w, hole);
+              const bool words = (base + (hole ? 1 : 0)) % 2 == 0;
+              a.push_back(words ? attribute_texts("classlabels_strings", {"no", "yes"})
+                                : attribute_list("classlabels_int64s", {0, 1}));
+              a.push_back(attribute_text("post_transform", how));
+              if (base != 0)
+                a.push_back(attribute_floats("base_values",
+                                             base == 1 ? std::vector<float>{0.3f} : std::vector<float>{0.3f, -0.2f}));
+              all.push_back({"two_" + kind + "_" + sign + (hole ? "_hole_" : "_") + std::to_string(base) + "_" + how,
+                             "TreeEnsembleClassifier",
+                             columns_domain,
+                             {x},
+                             std::move(a),
+                             {words ? text : i64, f32},
+                             probit ? 4e-3 : 2e-5,
+                             3});
+            }
+    return all;
+  }();
+  return list;
+}
+
 /// TreeEnsemble of op-set 5: three nodes, one of which tests for membership, and four leaves.
 inline void put_places(ml_cases_list& all) {
   for (const std::int64_t how : {0, 1, 2, 3})

@@ -89,6 +89,11 @@ def check_trace(path):
     kernels = [e for e in events if e["cat"] == "kernel"]
     assert len(calls) == 5 and len(kernels) >= 5, (len(calls), len(kernels))
     assert len({e["tid"] for e in calls}) == 2, "two threads called"
+    told = [op for k in kernels for op in k["args"]["ops"]]
+    assert all(k["args"]["ops"] for k in kernels), "a kernel without ops"
+    for op in ("f32 tanh at ", "f32 dot at ", "f32 mul at "):
+        assert any(t.startswith(op) and re.search(r"trace_page_test\.cpp:\d+$", t) for t in told), (op, told)
+    assert not any("args" in c for c in calls)
     for e in events:
         assert e["ph"] == "X" and e["ts"] >= 0 and e["dur"] >= 0 and e["name"], e
     for k in kernels:

@@ -46,7 +46,14 @@ std::map<int, std::vector<double>> device_times(const std::string& test, std::si
   std::map<int, std::vector<double>> out;
   const auto trace = nlohmann::json::parse(text.str());
   for (const auto& e : trace.at("traceEvents"))
-    if (e.at("cat") == "device") out[std::stoi(e.at("name").get<std::string>())].push_back(e.at("dur").get<double>());
+    if (e.at("cat") == "device") {
+      out[std::stoi(e.at("name").get<std::string>())].push_back(e.at("dur").get<double>());
+      const auto& ops = e.at("args").at("ops");
+      bool placed = false;
+      for (const auto& op : ops)
+        placed = placed || op.get<std::string>().find("cuda_trace_test.cpp:") != std::string::npos;
+      CHECK(placed);
+    }
   std::filesystem::remove_all(folder);
   return out;
 }

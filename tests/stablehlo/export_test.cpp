@@ -1,5 +1,7 @@
 // stablehlo::save: every op of every dtype, moves, products, loops and weights as modules, which an interpreter of the text runs.
 #include <doctest/doctest.h>
+#include <sinter/fft.hpp>
+#include <sinter/linalg.hpp>
 #include <sinter/nn.hpp>
 #include <sinter/sinter.hpp>
 #include <sinter/stablehlo.hpp>
@@ -359,6 +361,63 @@ TEST_CASE("branches and loops") {
       },
       x, zeros<float>(0, 3));
   CHECK(seen["stablehlo.while"] == 0);
+}
+
+TEST_CASE("transforms, factors of matrices and their gradients") {
+  for (const std::int64_t n : {1, 2, 7, 12}) {
+    const tensor<double, 2> re = cast<double>(some(3, n)), im = cast<double>(reshape(some(n, 3), 3, n));
+    // Away from 0, where rounding of a sum is no part of the result.
+    const auto both = [](const auto& z) -> tensor<double, 2> { return concat<0>(z.real(), z.imag()) + 10.0; };
+    auto seen = check(
+        1e4, [&](const tensor<double, 2>& p, const tensor<double, 2>& q) { return both(fft::fft(complex(p, q))); }, re,
+        im);
+    CHECK(seen["stablehlo.fft"] == 1);
+    check(
+        1e4, [&](const tensor<double, 2>& p, const tensor<double, 2>& q) { return both(fft::ifft(complex(p, q))); }, re,
+        im);
+    check(
+        1e4,
+        [&](const tensor<double, 2>& p, const tensor<double, 2>& q) -> tensor<double, 2> {
+          return both(fft::ifft<fft::ortho>(complex(p, q))) + both(fft::fft<fft::ortho>(complex(q, p))) +
+                 both(fft::ifft<fft::forward>(complex(p, p))) + both(fft::fft<fft::forward>(complex(q, q)));
+        },
+        re, im);
+    check(
+        1e4, [&](const tensor<double, 2>& p) { return both(fft::rfft(p)); }, re);
+    check(
+        1e6,
+        [](const tensor<double, 2>& p) {
+          return tensor<double, 2>(
+              grad([](const tensor<double, 2>& x) { return sum(square(fft::rfft(x).imag())); })(p) + 10.0);
+        },
+        re);
+  }
+  for (const std::int64_t n : {1, 5, 9}) {
+    const tensor<double, 2> r = cast<double>(some(n, n)), y = cast<double>(some(n, 3));
+    const tensor<double, 2> a = matmul(r, transpose(r)) + eye<double>(n) * 4.0;
+    auto seen = check(
+        1e5, [](const tensor<double, 2>& m) { return linalg::cholesky(m); }, a);
+    if (n == 9) CHECK(seen["stablehlo.cholesky"] == 1);
+    seen = check(
+        1e5,
+        [](const tensor<double, 2>& m, const tensor<double, 2>& b) -> tensor<double, 2> {
+          return linalg::triangular_solve(m, b, {.lower = true}) + linalg::triangular_solve(m, b, {.lower = false}) +
+                 linalg::triangular_solve(m, b, {.unit = true});
+        },
+        a, y);
+    if (n == 9) CHECK(seen["stablehlo.triangular_solve"] == 3);
+    check(
+        1e7,
+        [](const tensor<double, 2>& m) {
+          return tensor<double, 2>(grad([](const tensor<double, 2>& x) { return sum(cos(linalg::cholesky(x))); })(m) +
+                                   10.0);
+        },
+        a);
+  }
+  const std::string why = message_of([&] {
+    stablehlo::text(trace([](const tensor<double, 2>& m) { return linalg::qr(m).first; })(cast<double>(some(9, 9))));
+  });
+  CHECK(contains(why, "custom_op qr"));
 }
 
 TEST_CASE("a network and its gradient, with weights inside, beside and given") {

@@ -208,8 +208,88 @@ class interpreter {
     if (name == "dot_general") return {dot(o, x)};
     if (name == "convolution") return {convolution(o, x)};
     if (name == "gather") return {gather(o, x)};
+    if (name == "complex" || name == "real" || name == "imag") return {parts(name, o, x)};
+    if (name == "fft") return {transformed(o, x.at(0))};
+    if (name == "cholesky") return {cholesky(o, x.at(0))};
+    if (name == "triangular_solve") return {solved(o, x)};
     if (array out; moved(name, o, x, out)) return {out};
     return {elementwise(name, o, x)};
+  }
+
+  /// Complex numbers have a last axis of both parts.
+  static array parts(const std::string& name, const operation& o, const std::vector<array>& x) {
+    extents_t e = extents_of(x.at(0));
+    const std::size_t n = x[0].f.size();
+    if (name == "complex") {
+      require(extents_of(x.at(1)) == e && x[1].type == x[0].type, o, "parts of one type");
+      e.push_back(2);
+      array out = made(x[0].type, e);
+      for (std::size_t k = 0; k < n; ++k) out.f[2 * k] = x[0].f[k], out.f[2 * k + 1] = x[1].f[k];
+      return out;
+    }
+    require(e.back() == 2, o, "complex numbers expected");
+    e.pop_back();
+    array out = made(x[0].type, e);
+    for (std::size_t k = 0; k < n / 2; ++k) out.f[k] = x[0].f[2 * k + (name == "imag")];
+    return out;
+  }
+  static array transformed(const operation& o, const array& x) {
+    const auto length = numbers_of(o.attributes.at("fft_length"));
+    const std::int64_t n = x.extents[x.extents.size() - 2];
+    require(length.size() == 1 && length[0] == n, o, "the length of the last axis");
+    const bool inverse = o.attributes.at("fft_type") == "#stablehlo<fft_type IFFT>";
+    require(inverse || o.attributes.at("fft_type") == "#stablehlo<fft_type FFT>", o, "a type expected");
+    array out = made(x.type, extents_of(x));
+    for (std::size_t row = 0; row < x.f.size(); row += at_(2 * n))
+      for (std::int64_t k = 0; k < n; ++k) {
+        double re = 0, im = 0;
+        for (std::int64_t j = 0; j < n; ++j) {
+          const double angle =
+              (inverse ? 2 : -2) * 3.14159265358979323846 * static_cast<double>(j * k % n) / static_cast<double>(n);
+          const double p = x.f[row + at_(2 * j)], q = x.f[row + at_(2 * j + 1)];
+          re += p * std::cos(angle) - q * std::sin(angle);
+          im += p * std::sin(angle) + q * std::cos(angle);
+        }
+        const double by = inverse ? 1 / static_cast<double>(n) : 1;
+        out.f[row + at_(2 * k)] = re * by;
+        out.f[row + at_(2 * k + 1)] = im * by;
+      }
+    return out;
+  }
+  /// What is above the diagonal is not defined, here a number that nothing else gives.
+  static array cholesky(const operation& o, const array& a) {
+    require(o.attributes.at("lower") == "true", o, "the lower factor");
+    const std::size_t n = at_(a.extents.back());
+    array l = made(a.type, extents_of(a));
+    for (double& v : l.f) v = 12345;
+    for (std::size_t m = 0; m < a.f.size(); m += n * n)
+      for (std::size_t i = 0; i < n; ++i)
+        for (std::size_t j = 0; j <= i; ++j) {
+          double sum = a.f[m + i * n + j];
+          for (std::size_t k = 0; k < j; ++k) sum -= l.f[m + i * n + k] * l.f[m + j * n + k];
+          require(i != j || sum > 0, o, "a positive definite matrix, as others are not defined");
+          l.f[m + i * n + j] = i == j ? std::sqrt(sum) : sum / l.f[m + j * n + j];
+        }
+    return l;
+  }
+  static array solved(const operation& o, const std::vector<array>& x) {
+    require(o.attributes.at("left_side") == "true", o, "the matrix on the left");
+    require(o.attributes.at("transpose_a") == "#stablehlo<transpose NO_TRANSPOSE>", o, "no transposition");
+    const bool lower = o.attributes.at("lower") == "true", unit = o.attributes.at("unit_diagonal") == "true";
+    const array& a = x.at(0);
+    array y = x.at(1);
+    const std::size_t n = at_(a.extents.back()), columns = at_(y.extents.back());
+    require(a.extents[a.extents.size() - 2] == a.extents.back() && a.type == y.type, o, "a square matrix of one type");
+    for (std::size_t m = 0; m * n * n < a.f.size(); ++m)
+      for (std::size_t c = 0; c < columns; ++c)
+        for (std::size_t step = 0; step < n; ++step) {
+          const std::size_t i = lower ? step : n - 1 - step;
+          double& v = y.f[(m * n + i) * columns + c];
+          for (std::size_t k = lower ? 0 : i + 1; k < (lower ? i : n); ++k)
+            v -= a.f[(m * n + i) * n + k] * y.f[(m * n + k) * columns + c];
+          if (!unit) v /= a.f[(m * n + i) * n + i];
+        }
+    return y;
   }
 
   std::vector<array> turns(const operation& o, std::vector<array> state, const std::vector<const scope*>& around) {

@@ -52,7 +52,17 @@ class reader {
       expect("x");
     }
     std::string name;
-    for (; std::isalnum(static_cast<unsigned char>(rest_[0])); rest_.remove_prefix(1)) name += rest_[0];
+    const auto take_name = [&] {
+      for (name.clear(); std::isalnum(static_cast<unsigned char>(rest_[0])); rest_.remove_prefix(1)) name += rest_[0];
+    };
+    take_name();
+    if (name == "complex") {  // a last axis of both parts
+      t.extents.push_back(2);
+      expect("<");
+      take_name();
+      if (name != "f32" && name != "f64") bad("complex numbers of " + name);
+      expect(">");
+    }
     expect(">");
     static const std::map<std::string, sinter::dtype> names{
         {"i1", sinter::dtype::b8},          {"i8", sinter::dtype::i8},

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -43,6 +44,10 @@ struct host_code {
     host_code out = *this;
     out.how.plain = true;
     return out;
+  }
+  std::string known() const {
+    constexpr const char* scales[] = {"", " root", " whole"};
+    return std::string(how.inverse ? "fft inverse" : "fft") + scales[static_cast<int>(how.scale)];
   }
 
   template <class E>

@@ -46,7 +46,8 @@ inline archive parse_archive(const std::string& path, storage whole, location at
   const auto file = detail::bytes_of(a.whole);
   const bool zip = file.size() >= 4 &&
                    (std::memcmp(file.data(), "PK\x03\x04", 4) == 0 || std::memcmp(file.data(), "PK\x05\x06", 4) == 0);
-  const std::string wrong = zip ? detail::read_zip(a.whole, a.records) : detail::read_safetensors(a);
+  const std::string wrong =
+      zip ? detail::read_zip(a.whole, a.records) : detail::read_safetensors(a.whole, a.records, a.metadata);
   if (!wrong.empty()) detail::fail_file("io::open_archive", path, wrong, at);
   return a;
 }

@@ -53,6 +53,8 @@ SINTER_API array make_array(dtype type, std::vector<std::int64_t> extents);
 SINTER_API array copied_array(dtype type, std::vector<std::int64_t> extents, const void* from);
 
 SINTER_API sinter::detail::handle handle_of(const array& a);
+/// The elements of a trace's capture, or of a value that is read; its extents are numbers.
+SINTER_API sinter::detail::handle handle_of(const engine::captured& c);
 
 /// The reason why an array does not fit a tensor of this dtype and shape; "" if it fits.
 SINTER_API std::string misfit(const array& a, dtype type, const dims& shape);

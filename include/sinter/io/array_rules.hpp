@@ -86,6 +86,17 @@ SINTER_API sinter::detail::handle handle_of(const array& a) {
   h.data = a.data;
   return h;
 }
+SINTER_API sinter::detail::handle handle_of(const engine::captured& c) {
+  sinter::detail::handle h;
+  h.type = c.type;
+  for (std::size_t d = 0; d < c.extents.size(); ++d) {
+    h.extents.push(c.extents[d]);
+    h.strides.push(c.strides[d]);
+  }
+  h.memory = c.memory;
+  h.data = static_cast<std::byte*>(c.data);
+  return h;
+}
 
 SINTER_API std::string misfit(const array& a, dtype type, const dims& shape) {
   const bool same_rank = static_cast<int>(a.extents.size()) == shape.rank;

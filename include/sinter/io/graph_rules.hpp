@@ -22,18 +22,6 @@ inline std::string digest_of(std::string_view text) { return digest_text({&text,
 
 inline std::string weights_of(const std::string& path) { return path + ".safetensors"; }
 
-inline sinter::detail::handle handle_of(const engine::captured& c) {
-  sinter::detail::handle h;
-  h.type = c.type;
-  for (std::size_t d = 0; d < c.extents.size(); ++d) {
-    h.extents.push(c.extents[d]);
-    h.strides.push(c.strides[d]);
-  }
-  h.memory = c.memory;
-  h.data = static_cast<std::byte*>(c.data);
-  return h;
-}
-
 /// A weight of the file beside a graph's, which must have the dtype and extents of its input.
 inline engine::captured read_weight(const archive& from, const std::string& name, const ir::node& input, location at) {
   array a = from.at(name, nullptr, at);

@@ -3,14 +3,17 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <limits>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "archive.hpp"
 #include "file_rules.hpp"
 #include "json.hpp"
+#include "records.hpp"
 
 namespace sinter::io::detail {
 
@@ -22,10 +25,13 @@ inline constexpr std::pair<const char*, dtype> safetensors_types[] = {
     {"U64", dtype::u64}, {"F16", dtype::f16},         {"BF16", dtype::bf16},      {"F32", dtype::f32},
     {"F64", dtype::f64}, {"F8_E4M3", dtype::f8_e4m3}, {"F8_E5M2", dtype::f8_e5m2}};
 
+/// Texts that a file holds beside its arrays.
+using metadata_map = std::map<std::string, std::string>;
+
 /// {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, "__metadata__": {"key": "text"}}
 class safetensors_header : public json_events {
  public:
-  explicit safetensors_header(archive& to) : to_(to) {}
+  safetensors_header(record_map& records, metadata_map& metadata) : records_(records), metadata_(metadata) {}
 
   bool number_unsigned(number_unsigned_t x) {
     if (depth_ != 3 || in_metadata_) return no("a number");
@@ -36,7 +42,7 @@ class safetensors_header : public json_events {
     return now_.extents.size() <= 64 || no("a shape of more than 64 axes");
   }
   bool string(string_t& text) {
-    if (depth_ == 2 && in_metadata_) return to_.metadata.emplace(key_, text).second || no("a key twice");
+    if (depth_ == 2 && in_metadata_) return metadata_.emplace(key_, text).second || no("a key twice");
     if (depth_ != 2 || field_ != fields::dtype) return no("a text");
     now_.type_name = text;
     for (const auto& [name, type] : safetensors_types)
@@ -58,7 +64,7 @@ class safetensors_header : public json_events {
     if (depth_ == 1) {
       in_metadata_ = text == "__metadata__";
       if (in_metadata_ && std::exchange(had_metadata_, true)) return no("a name twice");
-      if (!in_metadata_ && to_.contains(text)) return no("the name \"" + shown(text) + "\" twice");
+      if (!in_metadata_ && records_.contains(text)) return no("the name \"" + shown(text) + "\" twice");
       name_ = text;
       return true;
     }
@@ -75,7 +81,7 @@ class safetensors_header : public json_events {
   bool end_object() {
     if (--depth_ == 0 || in_metadata_) return true;
     if (seen_ != 7 || offsets_ != 2) return no("no dtype, shape or two data_offsets of \"" + shown(name_) + "\"");
-    to_.records.emplace(std::move(name_), std::move(now_));
+    records_.emplace(std::move(name_), std::move(now_));
     return true;
   }
   bool start_array(std::size_t) {
@@ -91,7 +97,8 @@ class safetensors_header : public json_events {
  private:
   enum class fields { none = 0, dtype = 1, shape = 2, offsets = 4 };
 
-  archive& to_;
+  record_map& records_;
+  metadata_map& metadata_;
   record now_;  ///< `bytes` is the end offset
   std::string name_, key_;
   fields field_ = fields::none;
@@ -100,15 +107,14 @@ class safetensors_header : public json_events {
 };
 
 /// Checks the places of arrays: each begins at the end of its predecessor, and has the bytes of its shape. Makes them offsets
-/// in the file, whose elements begin at `begin`. Returns "", or the error.
-inline std::string place_records(archive& a, std::size_t begin) {
+/// in the file, whose elements are the `most` bytes from `begin`. Returns "", or the error.
+inline std::string place_records(record_map& records, std::size_t begin, std::size_t most) {
   std::vector<std::pair<record*, const std::string*>> order;
-  for (auto& [name, r] : a.records) order.emplace_back(&r, &name);
+  for (auto& [name, r] : records) order.emplace_back(&r, &name);
   std::sort(order.begin(), order.end(), [](const auto& x, const auto& y) {
     return std::pair(x.first->begin, x.first->bytes) < std::pair(y.first->begin, y.first->bytes);
   });
   std::size_t next = 0;
-  const std::size_t most = a.whole.bytes() - begin;
   for (const auto& [r, name] : order) {
     const std::size_t end = r->bytes;
     std::size_t want = 0;
@@ -127,9 +133,9 @@ inline std::string place_records(archive& a, std::size_t begin) {
   return "";
 }
 
-/// Reads the file that is mapped in `a`. Returns "", or the error.
-inline std::string read_safetensors(archive& a) {
-  const auto file = bytes_of(a.whole);
+/// Reads the places of a file's arrays, and its texts. Returns "", or the error.
+inline std::string read_safetensors(const storage& whole, record_map& records, metadata_map& metadata) {
+  const auto file = bytes_of(whole);
   if (file.size() < 10) return "is no .safetensors file: it has " + std::to_string(file.size()) + " bytes";
   std::uint64_t length = 0;
   std::memcpy(&length, file.data(), 8);
@@ -137,9 +143,10 @@ inline std::string read_safetensors(archive& a) {
   if (length > largest_header) return "has a header of " + std::to_string(length) + " bytes; 100 MB are the most";
   const char* const text = reinterpret_cast<const char*>(file.data()) + 8;
   if (text[0] != '{') return "is no .safetensors file: its header does not begin with {";
-  safetensors_header events(a);
+  safetensors_header events(records, metadata);
   if (std::string wrong = parse_json({text, static_cast<std::size_t>(length)}, events); !wrong.empty()) return wrong;
-  return place_records(a, 8 + static_cast<std::size_t>(length));
+  const std::size_t begin = 8 + static_cast<std::size_t>(length);
+  return place_records(records, begin, file.size() - begin);
 }
 
 /// Whether a text is UTF-8, as JSON requires.
@@ -183,8 +190,8 @@ inline const char* safetensors_type(dtype type) {
 }
 
 /// Leaves with wide elements come first, so that all are aligned when the file is mapped.
-inline void write_safetensors(file_writer& out, std::vector<named_leaf> leaves,
-                              const std::map<std::string, std::string>& metadata, location at) {
+inline void write_safetensors(file_writer& out, std::vector<named_leaf> leaves, const metadata_map& metadata,
+                              location at) {
   std::sort(leaves.begin(), leaves.end(), [](const named_leaf& x, const named_leaf& y) {
     const std::size_t a = size_of(x.value.type), b = size_of(y.value.type);
     return a != b ? a > b : x.name < y.name;

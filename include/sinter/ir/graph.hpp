@@ -129,6 +129,8 @@ struct foreign_kernel {
 struct foreign {
   std::string name;
   std::uint64_t identity = 0;
+  std::string known =
+      {};  ///< of a step of sinter's libraries, for other formats: "fft inverse root"; empty for users' functions
   callback<void(foreign_arrays operands, foreign_arrays results)> host;  ///< on host memory
   /// The reference interpreter calls this instead, if it is set.
   callback<void(foreign_arrays operands, foreign_arrays results)> plain;

@@ -68,21 +68,25 @@ inline void take_padding(const node& x, sliding& out) {
   out.image = x.in[0];
 }
 
-/// The window of a node, if it slides over two axes and one to three more; `is_tap` tells its axes apart.
-inline std::optional<sliding> as_sliding(const graph& g, node_id id, const series<char>& is_tap) {
+/// The window of a node, if it slides over one to three axes and has `rests` more; `is_tap` tells its axes apart. With
+/// `repeats`, one axis may repeat the others' elements; it is set to that axis, or to the rank.
+inline std::optional<sliding> as_sliding(const graph& g, node_id id, const series<char>& is_tap, std::size_t rests = 2,
+                                         std::size_t* repeats = nullptr) {
   const node& n = g[id];
   if (n.code != op::window) return std::nullopt;
   const node& x = g[n.in[0]];
   const std::size_t rank = n.extents.size();
+  if (repeats) *repeats = rank;
   for (std::size_t j = 0; j < rank; ++j) {
     int uses = 0;
     for (std::size_t d = 0; d < x.extents.size(); ++d) uses += n.attr.ints[d * rank + j] != 0;
-    if (uses != 1) return std::nullopt;
+    if (uses == 0 && repeats && *repeats == rank) *repeats = j;
+    else if (uses != 1) return std::nullopt;
   }
   sliding out;
   for (std::size_t d = 0; d < x.extents.size(); ++d)
     if (!read_axis(n, x.extents, d, is_tap, out)) return std::nullopt;
-  if (out.rest.size() != 2 || out.spatial.empty() || out.spatial.size() > 3) return std::nullopt;
+  if (out.rest.size() != rests || out.spatial.empty() || out.spatial.size() > 3) return std::nullopt;
   out.pads.assign(2 * out.spatial.size(), 0);
   out.image = n.in[0];
   if (x.code == op::pad) take_padding(x, out);
@@ -94,6 +98,49 @@ inline void over_padding(const graph& g, node_id id, sliding& s) {
   s.image = g[id].in[0];
   s.pads.assign(s.pads.size(), 0);
   s.padding.reset();
+}
+
+/// A sum over the taps of windows times weights, where each channel has weights of its own.
+struct channel_windows {
+  sliding over;
+  std::size_t channel = 0;    ///< its index in over.rest
+  std::size_t results = 0;    ///< the window's axis of a channel's results
+  node_id weights = no_node;  ///< of the window's axes; those of images and places have an extent of 1
+};
+
+/// Whether weights have the extents that channel_windows names, for the channel of over.rest[k].
+inline bool are_weights(const shape& w, const node& window, const shape& x, const channel_windows& of, std::size_t k) {
+  const sliding& s = of.over;
+  bool fit = w[s.rest_at[1 - k]].is(1) && w[s.rest_at[k]] == x[s.rest[k]] && x[s.rest[k]].is_number() &&
+             w[of.results] == window.extents[of.results] && w[of.results].is_number();
+  for (std::size_t a = 0; a < s.spatial.size(); ++a) fit = fit && w[s.place[a]].is(1) && w[s.tap[a]].is(s.taps[a]);
+  return fit;
+}
+
+/// The windows of a sum, if they are such.
+inline std::optional<channel_windows> as_channel_windows(const graph& g, node_id id) {
+  const node& n = g[id];
+  if (n.code != op::reduce || n.attr.combiner != op::add || !is_float(n.type)) return std::nullopt;
+  const node& terms = g[n.in[0]];
+  if (terms.code != op::mul) return std::nullopt;
+  const std::size_t rank = terms.extents.size();
+  series<char> is_tap(rank, 0);
+  for (const auto axis : n.attr.ints) is_tap[static_cast<std::size_t>(axis)] = 1;
+  for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
+    channel_windows out;
+    const node& window = g[terms.in[side]];
+    auto s = as_sliding(g, terms.in[side], is_tap, 2, &out.results);
+    if (!s || out.results == rank || is_tap[out.results] || n.attr.ints.size() != s->spatial.size()) continue;
+    out.weights = terms.in[1 - side];
+    if (g[out.weights].code == op::broadcast) out.weights = g[out.weights].in[0];
+    if (s->padding && *s->padding != 0) over_padding(g, terms.in[side], *s);
+    out.over = std::move(*s);
+    const shape& w = g[out.weights].extents;
+    if (w.size() != rank) continue;
+    for (out.channel = 0; out.channel < 2; ++out.channel)
+      if (are_weights(w, window, g[window.in[0]].extents, out, out.channel)) return out;
+  }
+  return std::nullopt;
 }
 
 /// A reduction over the taps of a window.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -35,6 +36,11 @@ struct host_code {
     host_code out = *this;
     out.how.plain = true;
     return out;
+  }
+  std::string known() const {
+    if (how.what == engine::factorisation::cholesky) return "cholesky";
+    if (how.what != engine::factorisation::triangular_solve) return "";
+    return std::string("triangular_solve") + (how.lower ? " lower" : "") + (how.unit ? " unit" : "");
   }
 
   template <class E>

@@ -97,18 +97,7 @@ class dynamic_tensor {
   /// The elements on the host, in row-major order. While traced it breaks the graph.
   io::array to_array(location at = location::current()) const {
     demand_defined(at);
-    detail::handle h = as_handle();
-    if (is_traced()) {
-      const engine::captured x = engine::read(*traced_, "to_array", at);
-      h = detail::handle();
-      h.type = x.type;
-      for (std::size_t i = 0; i < x.extents.size(); ++i) {
-        h.extents.push(x.extents[i]);
-        h.strides.push(x.strides[i]);
-      }
-      h.memory = x.memory;
-      h.data = static_cast<std::byte*>(x.data);
-    }
+    detail::handle h = is_traced() ? io::detail::handle_of(engine::read(*traced_, "to_array", at)) : as_handle();
     const engine::tracing_scope eagerly(nullptr);
     return io::detail::array_of(std::move(h), at);
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "../ir/counterparts.hpp"
 #include "../ir/erfc_terms.hpp"
 #include "export_windows.hpp"
 
@@ -72,6 +73,27 @@ SINTER_ONE(Round)
 #undef SINTER_ONE
 // clang-format on
 
+inline bool is_zero(const builder& b, node_id id) {
+  while (b.at(id).code == ir::op::broadcast || b.at(id).code == ir::op::reshape) id = b.at(id).in[0];
+  return b.at(id).code == ir::op::constant && b.at(id).attr.literal.f == 0;
+}
+/// max(x, 0) + log1p(exp(-|x|)) as Softplus; "" for another sum.
+inline std::string softplus_of(builder& b, node_id top, node_id rest) {
+  const node_id x = b.at(top).in[0];
+  for (const ir::op code : {ir::op::log1p, ir::op::exp, ir::op::neg, ir::op::abs}) {
+    if (b.at(rest).code != code) return "";
+    rest = b.at(rest).in[0];
+  }
+  const bool fits = b.at(top).code == ir::op::maximum && rest == x && is_zero(b, b.at(top).in[1]);
+  return fits ? b.node("Softplus", {b.full(x)}) : "";
+}
+inline std::string sum_of(builder& b, node_id id) {
+  const ir::node& n = b.at(id);
+  for (const std::size_t k : {std::size_t{0}, std::size_t{1}})
+    if (is_float(n.type) && !b.at(n.in[k]).in.empty())
+      if (std::string y = softplus_of(b, n.in[k], n.in[1 - k]); !y.empty()) return y;
+  return write_Add(b, id);
+}
 inline std::string quotient(builder& b, node_id id) {
   if (std::string mean = averaged(b, id); !mean.empty()) return mean;
   return write_Div(b, id);
@@ -249,6 +271,7 @@ inline std::string reduced(builder& b, node_id id) {
   const ir::node& n = b.at(id);
   if (n.attr.ints.empty()) return b.full(n.in[0]);
   if (std::string pool = pooled(b, id); !pool.empty()) return pool;
+  if (std::string conv = convolved_by_channel(b, id); !conv.empty()) return conv;
   const std::string x = b.full(n.in[0]);
   switch (n.attr.combiner) {
     case ir::op::add:
@@ -295,6 +318,7 @@ inline std::string order_of(builder& b, node_id id) {
 /// Row-major operands of a product as matrices.
 inline std::string product(builder& b, node_id id) {
   if (std::string conv = convolved(b, id); !conv.empty()) return conv;
+  if (std::string conv = convolved_in_groups(b, id); !conv.empty()) return conv;
   const ir::node& n = b.at(id);
   const ir::shape &x = b.at(n.in[0]).extents, &y = b.at(n.in[1]).extents;
   const auto nb = static_cast<std::size_t>(n.attr.ints[0]), nk = static_cast<std::size_t>(n.attr.ints[1]);
@@ -318,24 +342,14 @@ inline std::string clamped(builder& b, const ir::node& index, const std::string&
 }
 inline std::string gathered(builder& b, node_id id) {
   const ir::node& n = b.at(id);
-  const auto axis = static_cast<std::size_t>(n.attr.ints[0]);
-  const ir::node &x = b.at(n.in[0]), &index = b.at(n.in[1]);
-  const auto axis_attribute = wire::int_attribute("axis", n.attr.ints[0]);
-  // An index that is the same off the axis is a list.
-  if (index.code == ir::op::broadcast) {
-    const ir::shape& own = b.at(index.in[0]).extents;
-    bool list = own[axis] == n.extents[axis];
-    for (std::size_t k = 0; k < own.size(); ++k)
-      list = list && (k == axis || (own[k].is(1) && x.extents[k] == n.extents[k]));
-    if (list) {
-      const ir::shape flat{own[axis]};
-      return b.node("Gather",
-                    {b.full(n.in[0]), clamped(b, index, b.reshaped(b.full(index.in[0]), flat), x.extents[axis])},
-                    {axis_attribute});
-    }
+  const ir::node& index = b.at(n.in[1]);
+  const ir::dim extent = b.at(n.in[0]).extents[static_cast<std::size_t>(n.attr.ints[0])];
+  const attributes_t along{wire::int_attribute("axis", n.attr.ints[0])};
+  if (ir::takes_slices(b.g, n)) {
+    const ir::shape flat{ir::product(b.at(index.in[0]).extents)};
+    return b.node("Gather", {b.full(n.in[0]), clamped(b, index, b.reshaped(b.full(index.in[0]), flat), extent)}, along);
   }
-  return b.node("GatherElements", {b.full(n.in[0]), clamped(b, index, b.full(n.in[1]), x.extents[axis])},
-                {axis_attribute});
+  return b.node("GatherElements", {b.full(n.in[0]), clamped(b, index, b.full(n.in[1]), extent)}, along);
 }
 /// Updates out of range go to a row behind the base, which is cut off.
 inline std::string scattered(builder& b, node_id id) {
@@ -369,7 +383,7 @@ inline std::string none_for(builder& b, node_id id) { return b.refuse(b.at(id), 
 
 /// A row for each op except inputs, constants, steps and their results, which the walk over a graph writes.
 inline constexpr row rows[] = {
-    {ir::op::add, "Add", write_Add},
+    {ir::op::add, "Add, Softplus", sum_of},
     {ir::op::sub, "Sub", write_Sub},
     {ir::op::mul, "Mul", write_Mul},
     {ir::op::div, "Div, AveragePool", quotient},
@@ -449,11 +463,5 @@ inline constexpr row rows[] = {
     {ir::op::size, "Shape, Gather", extent_value},
     {ir::op::sum_squares, "ReduceSumSquare", squares},
 };
-
-inline const row* row_of(ir::op code) {
-  for (const row& r : rows)
-    if (r.code == code) return &r;
-  return nullptr;
-}
 
 }  // namespace sinter::onnx::out

@@ -1,6 +1,7 @@
 // onnx/export_rules.hpp: the definitions for export.hpp: the walk over a graph, branches and loops, the file.
 #pragma once
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -139,6 +140,23 @@ inline void write_while(builder& b, const ir::node& n, const names_t& results) {
   b.node_to("Loop", with, {wire::graph_attribute("body", graph)}, results);
 }
 
+/// A transform of rows (b, n, 2) as DFT, whose inverse divides by n. False for another step, and for a scale by an open n.
+inline bool write_transform(builder& b, const ir::node& n, const std::string& result) {
+  const ir::opaque& s = *n.attr.step;
+  if (s.kind != ir::opaque_kind::custom || !s.function || !s.function->known.starts_with("fft")) return false;
+  const auto says = [&](const char* word) { return s.function->known.find(word) != std::string::npos; };
+  const bool inverse = says(" inverse"), root = says(" root"), scales = root || says(" whole") != inverse;
+  const auto length = s.results[0].extents[1].number();
+  if (scales && !length) return false;
+  const std::string in = b.full(n.in[0]), made = scales ? b.all.fresh() : result;
+  b.node_to("DFT", {in}, {wire::int_attribute("axis", 1), wire::int_attribute("inverse", inverse)}, {made});
+  if (!scales) return true;
+  const auto count = static_cast<double>(*length);
+  const double by = (inverse ? count : 1) / (root ? std::sqrt(count) : says(" whole") ? count : 1);
+  b.node_to("Mul", {made, b.literal(s.results[0].type, by)}, {}, {result});
+  return true;
+}
+
 inline void write_step(builder& b, node_id id, const series<node_id>& picks) {
   const ir::node& n = b.at(id);
   const ir::opaque& s = *n.attr.step;
@@ -155,39 +173,35 @@ inline void write_step(builder& b, node_id id, const series<node_id>& picks) {
       write_while(b, n, results);
       break;
     default:
+      if (write_transform(b, n, results[0])) break;
       b.refuse(n, std::string(ir::name(s)) + (s.function ? " " + s.function->name : ""), "");
   }
   for (std::size_t k = 0; k < picks.size(); ++k)
     if (picks[k] != ir::no_node) b.set(picks[k], results[k]);
 }
 
-/// Whether a node is used in a place that needs it written out. Windows, paddings and broadcasts may become part of a reader.
-inline series<char> written_out(const builder& b, const series<node_id>& live) {
-  series<char> out(b.g.size(), 1);
+/// Whether a node is written where a reader needs it: windows, their operands, paddings, broadcasts and log1p may become part of
+/// the reader.
+inline series<char> waits(const builder& b, const series<node_id>& live) {
+  series<char> out(b.g.size(), 0);
   for (const node_id id : live) {
     const ir::op code = b.at(id).code;
-    if (code == ir::op::window || code == ir::op::pad || code == ir::op::broadcast || code == ir::op::constant ||
-        may_average(b, id))
-      out[id] = 0;
+    out[id] = code == ir::op::window || code == ir::op::log1p || code == ir::op::pad || code == ir::op::broadcast ||
+              code == ir::op::constant || may_average(b, id) || may_convolve(b, id);
+    if (code != ir::op::window) continue;
+    const node_id x = b.at(id).in[0];
+    out[x] = out[x] || b.at(x).code == ir::op::reshape;
   }
   return out;
 }
 
 inline void write_node(builder& b, node_id id) {
-  const row* const r = row_of(b.at(id).code);
+  const row* const r = ir::row_of(rows, b.at(id).code);
   b.set(id, r ? r->write(b, id) : none_for(b, id));
 }
 
 inline void write_nodes(builder& b, const series<node_id>& live) {
-  const ir::picks picks(b.g, live);
-  const series<char> at_once = written_out(b, live);
-  b.late = write_node;
-  for (const node_id id : live) {
-    const ir::op code = b.at(id).code;
-    if (code == ir::op::input || code == ir::op::pick || !at_once[id]) continue;
-    if (code == ir::op::opaque) write_step(b, id, picks.of(id));
-    else write_node(b, id);
-  }
+  ir::write_in_order(b, live, waits(b, live), write_node, write_step);
 }
 
 /// An input or a result with its type.
@@ -326,15 +340,7 @@ inline void take_weights(builder& b, model_parts& to, const engine::tracer& trac
   const std::size_t arguments = b.g.inputs.size() - traced.captures.size();
   for (std::size_t k = 0; k < traced.captures.size(); ++k) {
     const engine::captured& c = traced.captures[k];
-    sinter::detail::handle h;
-    h.type = c.type;
-    for (std::size_t d = 0; d < c.extents.size(); ++d) {
-      h.extents.push(c.extents[d]);
-      h.strides.push(c.strides[d]);
-    }
-    h.memory = c.memory;
-    h.data = static_cast<std::byte*>(c.data);
-    to.kept.push_back(io::detail::array_of(std::move(h), at));
+    to.kept.push_back(io::detail::array_of(io::detail::handle_of(c), at));
     const auto bytes = to.kept.back().bytes();
     const std::string name = "w" + std::to_string(k);
     b.set(b.g.inputs[arguments + k], name);
@@ -398,19 +404,7 @@ SINTER_API void save(const std::string& path, const graph& g, const save_options
 }
 
 SINTER_API std::vector<export_description> exported_ops() {
-  std::vector<export_description> all;
-  for (int k = 0; k < ir::pointwise_count + static_cast<int>(std::size(ir::structural_rows)); ++k) {
-    const auto code = static_cast<ir::op>(k);
-    const out::row* const r = out::row_of(code);
-    const bool walk =
-        code == ir::op::input || code == ir::op::constant || code == ir::op::opaque || code == ir::op::pick;
-    const bool composed = code == ir::op::attention || code == ir::op::attention_back;
-    all.push_back({ir::name(code), r          ? r->how
-                                   : walk     ? "inputs, initialisers, If, Loop"
-                                   : composed ? "the ops that compute it"
-                                              : ""});
-  }
-  return all;
+  return ir::counterparts(out::rows, "inputs, initialisers, If, Loop", "the ops that compute it");
 }
 
 }  // namespace sinter::onnx

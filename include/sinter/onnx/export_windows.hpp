@@ -47,6 +47,86 @@ inline std::string convolved(builder& b, node_id id) {
                       std::move(back));
 }
 
+/// A Conv of groups, whose result (n, groups·each, places…) gets axes of its own for groups and each, and then the order `axes`:
+/// the place in (n, groups, each, places…) of each axis of the node.
+inline std::string grouped(builder& b, const ir::sliding& s, const std::string& image, const std::string& weights,
+                           std::int64_t groups, const ir::shape& parts, std::vector<std::int64_t> axes) {
+  attributes_t how = sliding_attributes(s);
+  how.push_back(wire::int_attribute("group", groups));
+  return b.transposed(b.reshaped(b.node("Conv", {image, weights}, how), parts), std::move(axes));
+}
+
+/// Sums of windows times weights of each channel as Conv with a group for each; "" for another sum.
+inline std::string convolved_by_channel(builder& b, node_id id) {
+  const auto c = ir::as_channel_windows(b.g, id);
+  if (!c) return "";
+  const ir::sliding& s = c->over;
+  const ir::node& n = b.at(id);
+  const ir::shape& window = b.at(b.at(n.in[0]).in[0]).extents;
+  const std::size_t rows = s.rest_at[1 - c->channel], channels = s.rest_at[c->channel];
+  std::vector<std::size_t> parts{rows, channels, c->results};
+  parts.insert(parts.end(), s.place.begin(), s.place.end());
+  ir::shape extents, kernel{window[channels] * window[c->results], 1};
+  for (const std::size_t j : parts) extents.push_back(window[j]);
+  std::vector<std::int64_t> perm{static_cast<std::int64_t>(channels), static_cast<std::int64_t>(c->results)}, axes;
+  for (std::size_t k = 0; k < s.tap.size(); ++k) {
+    perm.push_back(static_cast<std::int64_t>(s.tap[k]));
+    kernel.push_back(s.taps[k]);
+  }
+  for (std::size_t j = 0; j < window.size(); ++j) {
+    if (const auto at = std::find(parts.begin(), parts.end(), j); at != parts.end()) axes.push_back(at - parts.begin());
+    if (j == rows || std::find(s.place.begin(), s.place.end(), j) != s.place.end())
+      perm.push_back(static_cast<std::int64_t>(j));
+  }
+  const std::string image = laid_out(b, s, s.rest[1 - c->channel], s.rest[c->channel]),
+                    weights = b.reshaped(b.transposed(b.full(c->weights), std::move(perm)), kernel);
+  return grouped(b, s, image, weights, *window[channels].number(), extents, std::move(axes));
+}
+
+/// A product for each group of channels as Conv; "" for another product. Windows slide over (n, s…, groups, inputs), which is
+/// the image with its last axis divided.
+inline std::string convolved_in_groups(builder& b, node_id id) {
+  const ir::node& n = b.at(id);
+  const ir::node &window = b.at(n.in[0]), &w = b.at(n.in[1]);
+  const std::size_t rank = window.extents.size();
+  const auto nk = static_cast<std::size_t>(n.attr.ints[1]), kept = rank - nk;
+  if (n.attr.ints[0] != 1 || !is_float(n.type) || window.code != ir::op::window || w.extents.size() != nk + 2)
+    return "";
+  const ir::node& split = b.at(window.in[0]);
+  const std::size_t last = split.extents.size() - 1;
+  if (split.code != ir::op::reshape || b.at(split.in[0]).extents.size() != last) return "";
+  const ir::node& whole = b.at(split.in[0]);
+  for (std::size_t d = 0; d + 1 < last; ++d)
+    if (whole.extents[d] != split.extents[d]) return "";
+  series<char> is_tap(rank, 0);
+  for (std::size_t j = kept; j < rank; ++j) is_tap[j] = 1;
+  auto s = ir::as_sliding(b.g, n.in[0], is_tap, 3);
+  if (!s || nk != s->spatial.size() + 1 || s->rest[0] != 0 || s->rest[1] + 1 != last || s->rest_at[1] != 0 ||
+      is_tap[s->rest_at[0]] || !is_tap[s->rest_at[2]] || !split.extents[last - 1].is_number())
+    return "";
+  s->image = split.in[0];
+  if (whole.code == ir::op::pad) ir::take_padding(whole, *s);
+  if (s->padding && *s->padding != 0) {
+    s->image = split.in[0];
+    s->pads.assign(s->pads.size(), 0);
+  }
+  const auto of_w = [&](std::size_t j) { return static_cast<std::int64_t>(1 + j - kept); };
+  std::vector<std::int64_t> perm{0, static_cast<std::int64_t>(nk + 1), of_w(s->rest_at[2])}, axes{1};
+  ir::shape kernel{w.extents[0] * w.extents[nk + 1], split.extents[last]},
+      parts{split.extents[0], w.extents[0], w.extents[nk + 1]};
+  for (std::size_t k = 0; k < s->tap.size(); ++k) {
+    perm.push_back(of_w(s->tap[k]));
+    kernel.push_back(s->taps[k]);
+    parts.push_back(window.extents[s->place[k]]);
+  }
+  for (std::size_t j = 1; j < kept; ++j)
+    axes.push_back(j == s->rest_at[0] ? 0 : 3 + (std::find(s->place.begin(), s->place.end(), j) - s->place.begin()));
+  axes.push_back(2);
+  const std::string image = laid_out(b, *s, 0, last - 1),
+                    weights = b.reshaped(b.transposed(b.full(n.in[1]), std::move(perm)), kernel);
+  return grouped(b, *s, image, weights, *split.extents[last - 1].number(), parts, std::move(axes));
+}
+
 inline std::string average_of(builder& b, const ir::pool& p) {
   attributes_t how = sliding_attributes(p.over, false);
   how.push_back(wire::int_attribute("count_include_pad", 1));
@@ -60,6 +140,13 @@ inline std::string pooled(builder& b, node_id id) {
   if (!p->most) return b.transposed(b.node("Mul", {average_of(b, *p), b.literal(b.at(id).type, p->taps)}), p->back);
   const std::string x = laid_out(b, p->over, p->over.rest[0], p->over.rest[1]);
   return b.transposed(b.node("MaxPool", {x}, sliding_attributes(p->over)), p->back);
+}
+
+/// True for products with windows, which wait for the sum over taps.
+inline bool may_convolve(const builder& b, node_id id) {
+  const ir::node& n = b.at(id);
+  return n.code == ir::op::mul && is_float(n.type) &&
+         (b.at(n.in[0]).code == ir::op::window || b.at(n.in[1]).code == ir::op::window);
 }
 
 /// True for sums over windows, which wait for a division.

@@ -1,7 +1,7 @@
 // onnx/tree_rows.hpp: ai.onnx.ml's ensembles of trees: all nodes in tables, and a gather for each level of depth.
 #pragma once
 
-#include <unordered_map>
+#include <set>
 
 #include "ml_rows.hpp"
 
@@ -274,13 +274,68 @@ inline void tree_regressor(call& c) {
       c, ensemble_scores(c, forest_by_names(c, "target"), x, targets, c.s("aggregate_function", "SUM")), targets);
   c.give(to_type(transformed_scores(c, y, c.s("post_transform", "NONE")), dtype::f32));
 }
+/// Whether rows reach a leaf with a share of each class: known where all leaves have one, or none has.
+struct reached_classes {
+  std::vector<std::int64_t> always;  ///< of each class: 1 or 0; -1 where it depends on the row
+  node some;                         ///< (rows, classes), if one depends on it
+
+  bool known() const { return std::find(always.begin(), always.end(), -1) == always.end(); }
+  /// Class k: `yes` where it is reached, else `no`; both (rows, 1) or (rows, 2).
+  node either(std::int64_t k, const node& yes, const node& no) const {
+    const std::int64_t is = always[static_cast<std::size_t>(k)];
+    return is == 1 ? yes : is == 0 ? no : choose(sliced(some, 1, k, 1), yes, no);
+  }
+};
+inline reached_classes classes_reached(call& c, const forest& f, const node& x, std::int64_t n) {
+  std::vector<std::size_t> with(static_cast<std::size_t>(n), 0);
+  std::size_t leaves = 0;
+  forest ones = f;
+  for (std::size_t k = 0; k < f.count(); ++k) {
+    if (f.mode[k] != forest::leaf) continue;
+    ++leaves;
+    std::set<std::int64_t> classes;
+    for (auto& s : ones.shares[k]) classes.insert(s.target), s.weight = 1;
+    for (const auto target : classes) ++with[static_cast<std::size_t>(checked_place(target, with.size()))];
+  }
+  reached_classes out;
+  for (const auto w : with) out.always.push_back(w == leaves ? 1 : w == 0 ? 0 : -1);
+  if (!out.known()) out.some = ir::gt(ensemble_scores(c, ones, x, n, "SUM"), 0.0);
+  return out;
+}
+
+/// Two classes as ONNX Runtime has them (onnxruntime/core/providers/cpu/ml/tree_ensemble_aggregator.h). The second is chosen by
+/// its own score, or by the first's where only that one is reached. A score of one class stands for both.
+inline void two_classes(call& c, const listed& labels, const node& sums, const reached_classes& reached, bool one,
+                        bool positive) {
+  const std::string how = c.s("post_transform", "NONE");
+  const std::vector<double> base = numbers_named(c, "base_values");
+  node first = sliced(sums, 1, 0, 1), second = sliced(sums, 1, 1, 1);
+  const node zero = constant(sums.type(), 0, extents_of(first));
+  if (base.size() > 2) c.refuse("its base_values are more than two");
+  if (base.size() == 2) {
+    const node both = first + base[1];
+    second = reached.either(1, both, second + base[1]);
+    first = reached.either(1, -both, first + base[0]);
+  } else if (base.size() == 1) {
+    first = first + base[0];
+  }
+  const node own = reached.either(0, first, zero), other = reached.either(1, second, zero);
+  const bool half = one && positive;
+  const node by = reached.either(1, second, own);
+  give_labels(c, labels, to_type(reshape_to(ir::gt(by, half ? 0.5 : 0.0), {size_of_axis(by, 0)}), dtype::i64));
+  const node two = transformed_scores(c, joined({own, other}, 1), how);
+  // Without a base, or for one class, the score of the first alone is that of the second, too.
+  node alone = two;
+  if (how == "PROBIT") alone = joined({transformed_scores(c, own, how), zero}, 1);
+  else if (one || base.empty()) alone = both_scores(c, own, how, half);
+  c.give(1, to_type(base.size() == 2 ? two : reached.either(1, two, alone), dtype::f32));
+}
 inline void tree_classifier(call& c) {
   const listed labels = labels_of(c);
   const auto n = static_cast<std::int64_t>(labels.count());
-  const std::string how = c.s("post_transform", "NONE");
   const forest f = forest_by_names(c, "class");
   const node x = rows_of_columns(c);
-  bool one = n == 2, positive = true;
+  bool one = true, positive = true;
   std::optional<std::int64_t> target;
   for (const auto& shares : f.shares)
     for (const auto& s : shares) {
@@ -288,18 +343,21 @@ inline void tree_classifier(call& c) {
       target = s.target;
       positive = positive && s.weight >= 0;
     }
-  const node scores = ensemble_scores(c, f, x, n, "SUM");
-  if (!one) {
-    const node all = with_base(c, scores, n);
-    give_labels(c, labels, place_of_largest(all));
-    return c.give(1, to_type(transformed_scores(c, all, how), dtype::f32));
+  const node sums = ensemble_scores(c, f, x, n, "SUM");
+  if (n == 2) return two_classes(c, labels, sums, classes_reached(c, f, x, n), one, positive);
+  const node all = with_base(c, sums, n);
+  node compared = all;
+  // Without a base, a class that no leaf has mentioned is not compared.
+  if (n > 1 && numbers_named(c, "base_values").empty()) {
+    const reached_classes reached = classes_reached(c, f, x, n);
+    const node least = constant(all.type(), -std::numeric_limits<double>::infinity(), extents_of(all));
+    std::vector<node> columns;
+    for (std::int64_t k = 0; k < n; ++k)
+      columns.push_back(reached.either(k, sliced(all, 1, k, 1), sliced(least, 1, k, 1)));
+    compared = joined(columns, 1);
   }
-  // Shares of one class only: they are the score of the second.
-  const std::vector<double> base = numbers_named(c, "base_values");
-  const node own = sliced(scores, 1, target.value_or(0), 1) + (base.empty() ? 0.0 : base.back());
-  const node second = ir::gt(own, positive ? 0.5 : 0.0);
-  give_labels(c, labels, to_type(reshape_to(second, {size_of_axis(own, 0)}), dtype::i64));
-  c.give(1, to_type(both_scores(c, own, how, positive), dtype::f32));
+  give_labels(c, labels, place_of_largest(compared));
+  c.give(1, to_type(transformed_scores(c, all, c.s("post_transform", "NONE")), dtype::f32));
 }
 inline void tree_ensemble(call& c) {
   constexpr const char* by[] = {"AVERAGE", "SUM", "MIN", "MAX"};

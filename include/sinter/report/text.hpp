@@ -86,6 +86,16 @@ SINTER_API series<repetition> repetitions_of(const series<std::size_t>& kernels)
   return out;
 }
 
+/// A line for each op of a kernel: "f32 exp at net.cpp:12".
+inline std::string text_of_ops(const kernel_report& k) {
+  std::string out;
+  for (const op_report& o : k.ops) {
+    const std::string at = place(o.where);
+    out += o.type + " " + o.name + (at.empty() ? "" : " at " + at) + "\n";
+  }
+  return out;
+}
+
 namespace detail {
 /// Whole lines, each behind `indent`.
 inline std::string indented(const std::string& lines, const std::string& indent) {
@@ -104,11 +114,7 @@ SINTER_API std::string text_of_kernels(const report& r) {
   series<std::string> ops;
   series<std::size_t> alike;
   for (const kernel_report& k : r.steps) {
-    ops.emplace_back();
-    for (const auto& o : k.ops) {
-      const std::string at = place(o.where);
-      ops.back() += "  " + o.type + " " + o.name + (at.empty() ? "" : " at " + at) + "\n";
-    }
+    ops.push_back(detail::indented(text_of_ops(k), "  "));
     std::string all = k.name + k.space + " " + std::to_string(k.read) + " " + std::to_string(k.written) + " " +
                       std::to_string(k.source) + k.schedule + "\n" + k.loops + ops.back();
     alike.push_back(known.emplace(std::move(all), known.size()).first->second);

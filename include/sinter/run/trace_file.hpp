@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -14,6 +15,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "../base/config.hpp"
 #include "../base/log.hpp"
@@ -42,15 +44,16 @@ inline bool is_traced() {
 /// The folder; made on first use.
 SINTER_API const std::string& trace_folder();
 
-/// Notes that `what` ran on this thread. The first 200,000 notes of a process are kept, and written at its end.
+/// Notes that `what` ran on this thread; `ops` has a line for each op of it. The first 200,000 notes of a process are kept, and
+/// written at its end.
 SINTER_API void note_span(const char* category, const std::string& what, std::chrono::steady_clock::time_point from,
-                          std::chrono::steady_clock::time_point to);
+                          std::chrono::steady_clock::time_point to, std::string_view ops = {});
 
 /// Notes its own lifetime.
 class noted_span {
  public:
-  noted_span(const char* category, const std::string& what, bool noted = is_traced())
-      : category_(category), what_(what), noted_(noted) {
+  noted_span(const char* category, const std::string& what, bool noted = is_traced(), std::string_view ops = {})
+      : category_(category), what_(what), ops_(ops), noted_(noted) {
     if (noted_) [[unlikely]]
       from_ = std::chrono::steady_clock::now();
   }
@@ -58,12 +61,13 @@ class noted_span {
   noted_span& operator=(const noted_span&) = delete;
   ~noted_span() {
     if (noted_) [[unlikely]]
-      note_span(category_, what_, from_, std::chrono::steady_clock::now());
+      note_span(category_, what_, from_, std::chrono::steady_clock::now(), ops_);
   }
 
  private:
   const char* category_;
   const std::string& what_;
+  std::string_view ops_;
   bool noted_;
   std::chrono::steady_clock::time_point from_;
 };
@@ -113,7 +117,7 @@ class trace_log {
   const std::string& folder() const { return folder_; }
 
   void add(const char* category, const std::string& what, std::chrono::steady_clock::time_point from,
-           std::chrono::steady_clock::time_point to) {
+           std::chrono::steady_clock::time_point to, std::string_view ops) {
     static thread_local const int thread = threads_.fetch_add(1);
     const std::lock_guard lock(mutex_);
     if (spans_.size() >= most_spans) {
@@ -121,14 +125,15 @@ class trace_log {
       return;
     }
     const auto micros = [](auto t) { return std::chrono::duration<double, std::micro>(t).count(); };
-    spans_.push_back({category, &*names_.insert(what).first, micros(from - began_), micros(to - from), thread});
+    const std::string* const lines = ops.empty() ? nullptr : &*names_.emplace(ops).first;
+    spans_.push_back({category, &*names_.insert(what).first, lines, micros(from - began_), micros(to - from), thread});
   }
 
  private:
-  static constexpr std::size_t most_spans = 200'000;
+  static constexpr std::size_t most_spans = 200'000, most_lines = 16;  ///< a kernel's lines are written with each call
   struct span {
     const char* category;
-    const std::string* what;
+    const std::string *what, *ops;
     double start, length;
     int thread;
   };
@@ -148,6 +153,19 @@ class trace_log {
     out += '"';
   }
 
+  /// ,"args":{"ops":["…"]}
+  static void append_ops(std::string& out, std::string_view lines) {
+    std::size_t told = 0, left = 0;
+    for (std::size_t end; !lines.empty(); lines.remove_prefix(end)) {
+      end = std::min(lines.find('\n'), lines.size() - 1) + 1;
+      if (told == most_lines && ++left) continue;
+      out += told++ ? "," : ",\"args\":{\"ops\":[";
+      append_quoted(out, std::string(lines.substr(0, end - 1)));
+    }
+    if (left != 0) out += ",\"and " + std::to_string(left) + " more\"";
+    out += "]}";
+  }
+
   void write() {
     const std::lock_guard lock(mutex_);
     const std::string process = std::to_string(::getpid());
@@ -159,11 +177,13 @@ class trace_log {
       // Integers, which do not depend on the locale.
       const auto from = static_cast<long long>(s.start * 1e3), length = static_cast<long long>(s.length * 1e3);
       std::snprintf(numbers, sizeof numbers,
-                    "\",\"ph\":\"X\",\"ts\":%lld.%03lld,\"dur\":%lld.%03lld,\"pid\":%s,\"tid\":%d}", from / 1000,
+                    "\",\"ph\":\"X\",\"ts\":%lld.%03lld,\"dur\":%lld.%03lld,\"pid\":%s,\"tid\":%d", from / 1000,
                     from % 1000, length / 1000, length % 1000, process.c_str(), s.thread);
       out += i ? ",\n{\"name\":" : "\n{\"name\":";
       append_quoted(out, *s.what);
       out.append(",\"cat\":\"").append(s.category).append(numbers);
+      if (s.ops) append_ops(out, *s.ops);
+      out += '}';
     }
     out += "\n]}\n";
     if (!replace_trace(folder_ + "/trace.json", out))
@@ -191,8 +211,8 @@ SINTER_API bool trace_wanted() {
 SINTER_API const std::string& trace_folder() { return detail::trace_log::instance().folder(); }
 
 SINTER_API void note_span(const char* category, const std::string& what, std::chrono::steady_clock::time_point from,
-                          std::chrono::steady_clock::time_point to) {
-  detail::trace_log::instance().add(category, what, from, to);
+                          std::chrono::steady_clock::time_point to, std::string_view ops) {
+  detail::trace_log::instance().add(category, what, from, to, ops);
 }
 
 /// Writes a page to the folder; `name` is the file's. A failure is only a warning, because pages are not the program's purpose.

@@ -26,6 +26,7 @@ struct value {
   std::string name;
   dtype type = dtype::f32;
   extents_t extents;
+  bool complex = false;  ///< numbers with two parts of the type
 };
 using values_t = std::vector<value>;
 
@@ -49,12 +50,12 @@ inline const char* element_name(dtype t) {
       return dtype_name(t);
   }
 }
-inline std::string type_text(dtype t, const extents_t& extents) {
+inline std::string type_text(dtype t, const extents_t& extents, bool complex = false) {
   std::string out = "tensor<";
   for (const auto e : extents) out += std::to_string(e) + "x";
-  return out + element_name(t) + ">";
+  return out + (complex ? std::string("complex<") + element_name(t) + ">" : element_name(t)) + ">";
 }
-inline std::string type_text(const value& x) { return type_text(x.type, x.extents); }
+inline std::string type_text(const value& x) { return type_text(x.type, x.extents, x.complex); }
 
 inline bool is_empty(const extents_t& extents) { return std::find(extents.begin(), extents.end(), 0) != extents.end(); }
 

@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "../ir/counterparts.hpp"
 #include "../sinter.hpp"
 
 namespace sinter::stablehlo {
@@ -32,10 +33,9 @@ requires(!std::is_same_v<std::remove_cvref_t<F>, graph> && sizeof...(Args) > 0) 
   save(path, trace(std::forward<F>(fn))(args...));
 }
 
-/// An op of sinter's graphs and its form in StableHLO; "" where it has none.
-struct export_description {
-  std::string op, how;
-};
+/// An op of sinter's graphs, `op`, and its form in StableHLO, `how`; "" where it has none.
+using export_description = ir::counterpart;
+/// A row for each op, in the order of ir/ops.def.
 SINTER_API std::vector<export_description> exported_ops();
 
 }  // namespace sinter::stablehlo

@@ -10,9 +10,9 @@
 #include "../io/archive.hpp"
 #include "../io/array.hpp"
 #include "../io/file.hpp"
-#include "../io/graph_rules.hpp"
 #include "../io/safetensors.hpp"
 #include "export.hpp"
+#include "library_rows.hpp"
 #include "rows.hpp"
 
 namespace sinter::stablehlo {
@@ -127,8 +127,14 @@ inline void write_step(builder& b, node_id id, const series<node_id>& picks) {
       results = write_while(b, n);
       break;
     default:
-      b.refuse(n, std::string(ir::name(s)) + (s.function ? " " + s.function->name : ""));
       results = result_types(s);
+      if (const library_row* const known = library_row_of(s)) {
+        // Further results are work memory of GPUs.
+        for (value& x : results) x = b.constant(x.type, {}, x.extents);
+        if (!is_empty(results[0].extents)) results[0] = known->write(b, operands_of(b, n), s.function->known);
+        break;
+      }
+      b.refuse(n, std::string(ir::name(s)) + (s.function ? " " + s.function->name : ""));
       for (value& x : results) x.name = "%refused";
   }
   for (std::size_t k = 0; k < picks.size(); ++k)
@@ -141,7 +147,7 @@ inline void write_node(builder& b, node_id id) {
     b.set(id, b.constant(n.type, n.attr.literal, b.extents(id)));
     return;
   }
-  const row* const r = row_of(n.code);
+  const row* const r = ir::row_of(rows, n.code);
   if (!r) b.set(id, b.refuse(n, ir::name(n.code)));
   else if (is_empty(b.extents(id))) b.set(id, b.constant(n.type, {}, b.extents(id)));
   else b.set(id, r->write(b, id));
@@ -158,15 +164,7 @@ inline series<char> waits(const builder& b, const series<node_id>& live) {
   return out;
 }
 inline void write_nodes(builder& b, const series<node_id>& live) {
-  const ir::picks picks(b.g, live);
-  const series<char> later = waits(b, live);
-  b.late = write_node;
-  for (const node_id id : live) {
-    const ir::op code = b.at(id).code;
-    if (code == ir::op::input || code == ir::op::pick || later[id]) continue;
-    if (code == ir::op::opaque) write_step(b, id, picks.of(id));
-    else write_node(b, id);
-  }
+  ir::write_in_order(b, live, waits(b, live), write_node, write_step);
 }
 
 /// Weights beyond so many bytes do not fit into a text.
@@ -267,19 +265,7 @@ SINTER_API void save(const std::string& path, const graph& g, const save_options
 }
 
 SINTER_API std::vector<export_description> exported_ops() {
-  std::vector<export_description> all;
-  for (int k = 0; k < ir::pointwise_count + static_cast<int>(std::size(ir::structural_rows)); ++k) {
-    const auto code = static_cast<ir::op>(k);
-    const out::row* const r = out::row_of(code);
-    const bool walk =
-        code == ir::op::input || code == ir::op::constant || code == ir::op::opaque || code == ir::op::pick;
-    const bool composed = code == ir::op::attention || code == ir::op::attention_back;
-    all.push_back({ir::name(code), r          ? r->how
-                                   : walk     ? "parameters, constants, if, while"
-                                   : composed ? "the operations that compute it"
-                                              : ""});
-  }
-  return all;
+  return ir::counterparts(out::rows, "parameters, constants, if, while", "the operations that compute it");
 }
 
 }  // namespace sinter::stablehlo

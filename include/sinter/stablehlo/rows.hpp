@@ -107,10 +107,4 @@ inline constexpr row rows[] = {
     {ir::op::sum_squares, "multiply, reduce", squares},
 };
 
-inline const row* row_of(ir::op code) {
-  for (const row& r : rows)
-    if (r.code == code) return &r;
-  return nullptr;
-}
-
 }  // namespace sinter::stablehlo::out

@@ -1,6 +1,7 @@
 // stablehlo/structural.hpp: moves, reductions, products, gathers, sorts and scans as StableHLO operations.
 #pragma once
 
+#include "../ir/counterparts.hpp"
 #include "../ir/sliding.hpp"
 #include "elementwise.hpp"
 
@@ -282,19 +283,10 @@ inline value listed(builder& b, const value& x, const value& index, std::int64_t
 }
 inline value gathered(builder& b, node_id id) {
   const ir::node& n = b.at(id);
-  const ir::node &x = b.at(n.in[0]), &index = b.at(n.in[1]);
-  const auto axis = static_cast<std::size_t>(n.attr.ints[0]);
   if (is_empty(b.extents(n.in[0]))) return b.constant(n.type, {}, b.extents(id));
-  // An index that is the same off the axis is a list.
-  if (index.code == ir::op::broadcast) {
-    const ir::shape& own = b.at(index.in[0]).extents;
-    bool list = own[axis] == n.extents[axis];
-    for (std::size_t k = 0; k < own.size(); ++k)
-      list = list && (k == axis || (own[k].is(1) && x.extents[k] == n.extents[k]));
-    if (list) {
-      const value places = b.reshape(b.get(index.in[0]), {*own[axis].number()});
-      return listed(b, b.in(n, 0), places, n.attr.ints[0]);
-    }
+  if (ir::takes_slices(b.g, n)) {
+    const value places = b.get(b.at(n.in[1]).in[0]);
+    return listed(b, b.in(n, 0), b.reshape(places, {ir::detail::count_of(places.extents)}), n.attr.ints[0]);
   }
   return along(b, b.in(n, 0), b.in(n, 1), n.attr.ints[0]);
 }

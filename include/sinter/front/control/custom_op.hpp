@@ -391,6 +391,7 @@ class custom_function {
     f->host = [own](ir::foreign_arrays in, ir::foreign_arrays out) { Call::run(own->cpu, in, out); };
     if constexpr (requires { own->cpu.plain(); })
       f->plain = [own](ir::foreign_arrays in, ir::foreign_arrays out) { Call::run(own->cpu.plain(), in, out); };
+    if constexpr (requires { own->cpu.known(); }) f->known = own->cpu.known();
     set_device_code<Call>(*f, own);
     if constexpr (!std::is_same_v<Pull, none_t> || !std::is_same_v<Push, none_t> || !std::is_same_v<Lanes, none_t>) {
       const auto like = [](const auto& y) {

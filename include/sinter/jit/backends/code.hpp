@@ -14,6 +14,7 @@
 #include "../../report/kernels.hpp"
 #include "../../report/memory.hpp"
 #include "../../report/page.hpp"
+#include "../../report/text.hpp"
 #include "../../run/build/build.hpp"
 #include "../../run/build/shared_text.hpp"
 #include "../../run/cuda/program/graph.hpp"
@@ -219,6 +220,14 @@ inline void report_kernels(code& c, const ir::graph& g, const series<plan::kerne
   for (const auto& a : apart)
     if (number[a.first] != number[a.second])
       c.about.apart.push_back({number[a.first], number[a.second], plan::in_words(g, a.why)});
+}
+
+/// The ops of each step since `first`, a line for each; nothing while calls are not traced.
+inline series<std::string> told_ops(const code& c, std::size_t first) {
+  series<std::string> out(c.about.steps.size() - first);
+  for (std::size_t k = 0; run::is_traced() && k < out.size(); ++k)
+    out[k] = reporting::text_of_ops(c.about.steps[first + k]);
+  return out;
 }
 
 /// Reports the origin of step k's code.

@@ -24,6 +24,7 @@ struct cpu_plan {
   plan::shared_parts shared;
   series<emit::source> sources;    ///< for each kernel; empty for an opaque step
   std::size_t first_step = 0;      ///< in the report
+  series<std::string> ops;         ///< of each step, for trace.json
   std::size_t first_text = 0;      ///< among all compiled texts
   series<series<cpu_plan>> parts;  ///< for each kernel; only for an opaque step
 };
@@ -39,6 +40,7 @@ inline cpu_plan plan_cpu(code& c, const ir::graph& g, const series<char>& copied
   series<std::size_t> number = p.shared.step;
   for (auto& n : number) n += p.first_step;
   report_kernels(c, p.graph, p.fused.kernels, number, p.fused.apart, hints_of(c.layout));
+  p.ops = told_ops(c, p.first_step);
   for (std::size_t i = p.first_step; i < c.about.steps.size(); ++i) {
     c.about.steps[i].name = within + c.about.steps[i].name;
     c.about.steps[i].first = p.first_step;
@@ -91,6 +93,7 @@ inline run::sequence assemble_cpu(const cpu_plan& p, std::span<const run::built>
     run::step s;
     s.scratch = where.scratch_bytes;
     s.label = kernel.label;
+    s.ops = p.ops[p.shared.step[k]];
     if (kernel.is_opaque()) {
       series<run::sequence> parts;
       for (const auto& part : p.parts[k]) parts.push_back(assemble_cpu(part, modules, sizes));

@@ -65,6 +65,7 @@ struct cuda_plan {
   series<series<ir::dim>> strides;  ///< for each node, as in plan::fused
   series<std::size_t> when;         ///< for each kernel, its group
   std::size_t first_step = 0;       ///< in the report
+  series<std::string> ops;          ///< of each group, for trace.json
   series<series<cuda_plan>> parts;  ///< for each group; only for an opaque step
 };
 
@@ -142,6 +143,7 @@ inline cuda_plan plan_cuda(code& c, const ir::graph& g, const series<char>& copi
     p.groups.push_back(std::move(group));
   }
   report_kernels(c, p.graph, p.kernels, reported, {}, hints);
+  p.ops = told_ops(c, p.first_step);
   for (std::size_t k = 0; k < p.groups.size(); ++k) {
     std::string& name = c.about.steps[p.first_step + k].name;
     name = within + name;
@@ -370,8 +372,10 @@ inline run::cuda::sequence assemble_cuda(const cuda_plan& p, const binding& wher
       assemble_group(assembly, p, group, module, device, how, sizes, late);
     }
     while (inside && inside->kernel.size() < out.steps.size()) inside->kernel.push_back(n);
-    for (std::size_t s = out.steps.size(); s-- > 0 && out.steps[s].number < 0;)
+    for (std::size_t s = out.steps.size(); s-- > 0 && out.steps[s].number < 0;) {
       out.steps[s].number = static_cast<int>(p.first_step + n);
+      out.steps[s].ops = p.ops[n];
+    }
   }
   assembly.finish(device);
   out.apart = run::cuda::steps_apart(out);

@@ -54,6 +54,7 @@ struct step {
   long threads = 0, of_thread = 0;  ///< not 0: the number of threads' parts, and their bytes; it begins with both
   bool parallel = false;            ///< the kernel may run on several threads
   std::string label;                ///< the ops in it
+  std::string ops;                  ///< while calls are traced, a line for each with its place
 };
 
 struct sequence {
@@ -77,7 +78,7 @@ inline void execute_in(const sequence& s, std::span<void* const> given, char* ba
       for (std::size_t i = 0; i < table.size(); ++i) table[i] = address(of[i]);
     };
     find(0);
-    const noted_span noted("kernel", step.label, traced);
+    const noted_span noted("kernel", step.label, traced, step.ops);
     if (step.threads != 0) {
       long* const parts = reinterpret_cast<long*>(base + step.scratch);
       parts[0] = step.threads;

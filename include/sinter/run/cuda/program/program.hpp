@@ -195,7 +195,7 @@ inline void enqueue_with_apart(const sequence& s, operand_table& table, queue& q
   mark(-1);
   const bool tuned = times != nullptr && s.tuned;
   for (std::size_t i = 0; i < s.steps.size(); ++i) {
-    if (times != nullptr) times->begin(s.steps[i].number, s.steps[i].label);
+    if (times != nullptr) times->begin(s.steps[i].number, s.steps[i].label, s.steps[i].ops);
     if (next < s.apart.size() && s.apart[next].step == static_cast<int>(i)) {
       hold(beside, begins[next]);
       enqueue(s.steps[i], table, false, beside, call);
@@ -230,7 +230,7 @@ inline void execute_in(const sequence& s, std::span<void* const> given, char* ba
     detail::enqueue_with_apart(s, table, q, call, times);
   } else {
     for (const step& one : s.steps) {
-      if (times != nullptr) times->begin(one.number, one.label);
+      if (times != nullptr) times->begin(one.number, one.label, one.ops);
       detail::enqueue(one, table, times != nullptr && s.tuned, q, call);
     }
   }

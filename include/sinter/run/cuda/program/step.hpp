@@ -41,6 +41,7 @@ struct step {
   action what = action::launch;
   const char* label = "a kernel";  ///< from cuda::label()
   int number = -1;                 ///< of its line in the report, if it has one
+  std::string ops;                 ///< while calls are traced, a line for each op of that line with its place
   series<operand> operands;        ///< a kernel's in order; a fill's target; a library's arrays, then its bias
 
   // Members of a launch. Its parameters are the operands, the table if it has one, the scratch address, the sizes, and

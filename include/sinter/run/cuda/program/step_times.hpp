@@ -4,6 +4,7 @@
 #include <chrono>
 #include <deque>
 #include <string>
+#include <string_view>
 
 #include "../../trace_file.hpp"
 #include "../device/stream.hpp"
@@ -15,9 +16,11 @@ class step_times {
  public:
   explicit step_times(queue& q) : q_(q) {}
 
-  /// Marks where the step `number` of its report begins, which made `label`; "" for the end of the call.
-  void begin(int number, const char* label) {
+  /// Marks where the step `number` of its report begins, which made `label`; "" for the end of the call. `ops` outlives the
+  /// call.
+  void begin(int number, const char* label, std::string_view ops = {}) {
     marks_.emplace_back(q_.where->index);
+    marks_.back().ops = ops;
     marks_.back().label = number < 0 ? label : std::to_string(number) + ": " + label;
     marks_.back().at.record(q_);
   }
@@ -33,7 +36,7 @@ class step_times {
           std::chrono::duration<double, std::milli>(double(end.elapsed(m.at))));
     };
     for (std::size_t i = 0; i + 1 < marks_.size(); ++i)
-      note_span("device", marks_[i].label, now - before_end(marks_[i]), now - before_end(marks_[i + 1]));
+      note_span("device", marks_[i].label, now - before_end(marks_[i]), now - before_end(marks_[i + 1]), marks_[i].ops);
   }
 
  private:
@@ -41,6 +44,7 @@ class step_times {
     explicit mark(int device) : at(device, true) {}
     event at;
     std::string label;
+    std::string_view ops;
   };
 
   queue& q_;
