@@ -203,7 +203,7 @@ inline void make(code& c, const backend& chosen, const ir::graph& traced, std::s
   const ir::graph& g = c.graph;
   if (chosen.rewrites) {
     c.graph = rewrite::run_all(traced, c.page ? &kept : nullptr,
-                               chosen.keeps_attention ? chosen.keeps_attention(false) : ir::kept_attention());
+                               chosen.keeps_attention ? chosen.keeps_attention(false, c.where) : ir::kept_attention());
     check_pass(g, "rewrite");
     c.stage("rewrite");
   } else {

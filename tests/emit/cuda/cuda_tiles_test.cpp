@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cstdio>
 #include <sinter/plan/schedule/recipes/attention.hpp>
+#include <sinter/plan/schedule/recipes/attention_back.hpp>
 #include <sinter/plan/schedule/recipes/gpu_product.hpp>
 
 #include "tree_runs.hpp"
@@ -51,6 +52,14 @@ TEST_CASE("products with a prologue, an epilogue and two results") {
 TEST_CASE("attention") {
   agrees(schedules::attention, attention_of(33, 40, 20, 24, dtype::bf16, true), 1, 8e-3);
   agrees(schedules::attention, attention_of(70, 72, 32, 16, dtype::f16, false), 0, 8e-3);
+}
+
+TEST_CASE("gradients of attention") {
+  for (bool by_keys : {false, true}) {
+    INFO((by_keys ? "of keys" : "of queries"));
+    agrees(schedules::attention_back, attention_back_of(1, 70, 72, 16, 16, dtype::bf16, true, by_keys, true), 0, 8e-3);
+    agrees(schedules::attention_back, attention_back_of(2, 33, 40, 20, 24, dtype::f16, false, by_keys, true), 1, 8e-3);
+  }
 }
 
 // `test_emit_engine --source-file=*cuda_tiles* -tc=rates* -ns` on a GPU: each option's rate, to compare with a library's in one run.

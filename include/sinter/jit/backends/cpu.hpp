@@ -150,7 +150,7 @@ inline void print_cpu(code& c, cpu_plan& one) {
 }
 
 /// Whether attention has kernels on the host, or its gradient has; equal nodes are decided once.
-inline ir::kept_attention keeps_attention_on_host(bool gradients) {
+inline ir::kept_attention keeps_attention_on_host(bool gradients, device) {
   const std::string_view how = attention_setting();
   if (how == "composed") return {};
   const auto choice = make_on_heap<plan::attention_choice>(

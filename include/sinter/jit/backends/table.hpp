@@ -18,8 +18,8 @@ namespace detail {
 struct backend : backend_facts {
   /// Plans, prints, builds and binds c.graph. Throws system_error if the machine cannot.
   void (*generate)(code& c, const ir::graph& g, std::span<const argument> arguments, const options& how);
-  /// The attention that has kernels, or whose gradient has; null: all is composed.
-  ir::kept_attention (*keeps_attention)(bool gradients) = nullptr;
+  /// The attention that has kernels on a device, or whose gradient has; null: all is composed.
+  ir::kept_attention (*keeps_attention)(bool gradients, device where) = nullptr;
   const registered_backend* registered = nullptr;  ///< in place of `generate`
 
   void make(code& c, const ir::graph& g, std::span<const argument> arguments, const options& how) const {
@@ -30,8 +30,8 @@ struct backend : backend_facts {
 
 inline constexpr backend own_backends[] = {
     {{"cpu", true, true, device::kind::cpu}, generate_cpu, keeps_attention_on_host},
-    {{"cuda", true, true, device::kind::cuda}, generate_cuda},
-    {{"cudagraphs", true, true, device::kind::cuda, false, true}, generate_cuda},
+    {{"cuda", true, true, device::kind::cuda}, generate_cuda, keeps_attention_on_gpu},
+    {{"cudagraphs", true, true, device::kind::cuda, false, true}, generate_cuda, keeps_attention_on_gpu},
     {{interpreter, false, false}, interpret_graph},
     {{"aot_reference", false, true}, interpret_graph},
 };
@@ -93,7 +93,7 @@ inline ir::kept_attention attention_kernels(std::string_view name, const std::op
   if (name.empty() || !where) return {};
   for (const backend& b : own_backends)
     if ((name == "auto" ? b.compiles && b.where == where->type : name == b.name) && b.keeps_attention)
-      return b.keeps_attention(true);
+      return b.keeps_attention(true, *where);
   return {};
 }
 
