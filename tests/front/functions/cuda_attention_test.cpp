@@ -9,6 +9,7 @@
 
 #include <sinter/sinter.hpp>
 
+#include "../../../bench/models/gpt2.hpp"
 #include "../../emulator/select.hpp"
 
 using namespace sinter;
@@ -156,4 +157,17 @@ TEST_CASE("what has no kernel is composed: f32, f64, few keys") {
   CHECK(count_kernels(explain(compile([](narrow<bf16> a) { return attention(a, a, a) * bf16(2.0f); }))(z)).forward ==
         0);
   ::unsetenv("SINTER_ATTENTION");
+}
+
+TEST_CASE("a step of GPT-2 in bf16 has one kernel a layer forward, and two backward") {
+  constexpr int layers = 2;
+  const device_scope on(gpu);
+  const auto state =
+      models::start(models::gpt2::make_network({.vocabulary = 50, .positions = 64, .width = 32, .heads = 2}, layers));
+  const auto text = randint<std::int64_t>(make_key(2), 0, 50, 1, 64),
+             next = randint<std::int64_t>(make_key(3), 0, 50, 1, 64);
+  const auto step = compile(autocast<bf16>(models::step_of(&models::gpt2::loss)));
+  const counts made = count_kernels(explain(step)(state, text, next));
+  CHECK(made.forward == layers);
+  CHECK(made.backward == 2 * layers);
 }

@@ -32,9 +32,9 @@ inline program softmax(std::int64_t rows, std::int64_t columns) {
 }
 
 inline program attention_of(std::int64_t rows, std::int64_t keys, std::int64_t features, std::int64_t values,
-                            dtype narrow, bool causal) {
+                            dtype narrow, bool causal, std::int64_t batch = 2) {
   program p;
-  const int b = p.axis(2), i = p.axis(rows), j = p.axis(keys), h = p.axis(features), e = p.axis(values);
+  const int b = p.axis(batch), i = p.axis(rows), j = p.axis(keys), h = p.axis(features), e = p.axis(values);
   const auto in = [&](std::vector<int> axes) {
     const int x = p.input(narrow, std::move(axes));
     return narrow == dtype::f32 ? x : converted(p.k, x, dtype::f32);
@@ -58,9 +58,10 @@ inline program attention_of(std::int64_t rows, std::int64_t keys, std::int64_t f
 /// The gradients of attention's keys and values, or of its queries: weights and their cotangents of blocks, and sums over the rows, or the
 /// columns. `groups` of rows share their keys. With `rounded` the terms' left factors are rounded, as a matrix intrinsic rounds them.
 inline program attention_back_of(std::int64_t groups, std::int64_t rows, std::int64_t keys, std::int64_t features,
-                                 std::int64_t values, dtype narrow, bool causal, bool by_keys, bool rounded = false) {
+                                 std::int64_t values, dtype narrow, bool causal, bool by_keys, bool rounded = false,
+                                 std::int64_t batch = 2) {
   program p;
-  const int b = p.axis(2), g = p.axis(groups), i = p.axis(rows), j = p.axis(keys), h = p.axis(features),
+  const int b = p.axis(batch), g = p.axis(groups), i = p.axis(rows), j = p.axis(keys), h = p.axis(features),
             e = p.axis(values), h2 = p.axis(features), e2 = p.axis(values);
   const auto in = [&](std::vector<int> axes, dtype t) {
     const int x = p.input(t, std::move(axes));

@@ -90,7 +90,16 @@ class tree_printer {
     for (int p : threads_) n *= fixed(loop(p).extent, "a loop of threads");
     return n;
   }
-  /// Neighbouring blocks differ in the last piece; neighbouring warps in the first.
+  /// Whether the bounds of a loop inside lie the later, the later the turn of a piece of the grid: its last turns take longest.
+  bool ends_late(int p) const {
+    const auto axis = static_cast<std::size_t>(loop(p).axis);
+    const auto grows = [&](const plan::affine& at) {
+      return at.stride[axis].is_number() && *at.stride[axis].number() > 0;
+    };
+    return std::any_of(t_.pieces.begin(), t_.pieces.end(),
+                       [&](const auto& x) { return std::any_of(x.high.begin(), x.high.end(), grows); });
+  }
+  /// Neighbouring blocks differ in the last piece; neighbouring warps in the first. Turns that take longest begin first.
   void digits(const std::string& of, const series<int>& pieces, bool last_first) {
     dim below = 1;
     for (std::size_t i = 0; i < pieces.size(); ++i) {
@@ -98,6 +107,8 @@ class tree_printer {
       const dim& n = loop(p).extent;
       std::string text = below.is(1) ? of : of + "/" + p_.count(below);
       if (i + 1 < pieces.size()) text = (below.is(1) ? text : "(" + text + ")") + "%" + p_.count(n);
+      if (last_first && n.is_number() && ends_late(p))
+        text = number(*n.number() - 1) + " - (" + p_.idx() + ")(" + text + ")";
       out_.line("const " + p_.idx() + " " + turn(p) + " = " + text + ";");
       below *= n.is(0) ? dim(1) : n;
     }
