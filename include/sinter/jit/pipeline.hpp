@@ -202,8 +202,7 @@ inline void make(code& c, const backend& chosen, const ir::graph& traced, std::s
                  const options& how, pass_recorder& kept) {
   const ir::graph& g = c.graph;
   if (chosen.rewrites) {
-    c.graph = rewrite::run_all(traced, c.page ? &kept : nullptr,
-                               chosen.keeps_attention ? chosen.keeps_attention(false) : ir::kept_attention());
+    c.graph = rewrite::run_all(traced, c.page ? &kept : nullptr, detail::attention_kernels(chosen, c.where, false));
     check_pass(g, "rewrite");
     c.stage("rewrite");
   } else {
@@ -254,7 +253,7 @@ SINTER_API std::shared_ptr<const code> compile(const ir::graph& given, std::span
     saved.save(*c);
   }
   if (chosen.compiles && chosen.fuses && may_have_attention(traced))
-    c->attention = [traced, &chosen] { return composed_attention(traced, chosen); };
+    c->attention = [traced, &chosen, on = c->where] { return composed_attention(traced, chosen, on); };
   if (c->page) run::write_page(reporting::file_name(how.name), reporting::html(page, told(*c)));
   c->page = nullptr;
   c->inside = nullptr;

@@ -242,9 +242,8 @@ inline std::string program_key(const ir::graph& traced, device where, const know
   if (planner.empty()) return "";
   std::string key =
       std::string(run::plan_key) + "sinter " SINTER_VERSION "\nplanner " + planner + "\nplaces " + places.text() + "\n";
-  if (!where.is_cuda())
-    return key + "threads " + std::to_string(run::most_threads()) + "\nattention " + std::string(attention_setting()) +
-           "\n" + structure;
+  key += "attention " + std::string(attention_setting()) + "\n";
+  if (!where.is_cuda()) return key + "threads " + std::to_string(run::most_threads()) + "\n" + structure;
   const run::cuda::gpu& gpu = run::cuda::device_at(where.index);
   return key + gpu.name + " " + std::to_string(gpu.capability) + " " + std::to_string(gpu.multiprocessors) +
          "\nparameters " + std::to_string(run::cuda::parameter_bytes()) + "\nblas " +

@@ -17,14 +17,18 @@ struct attention_limits {
   std::int64_t keys = 256, bounded_keys = 128;         ///< of the forward pass; less if a mask bounds the loops
   double gradient_bytes = 512.0 * (1 << 20), bounded_gradient_bytes = 32.0 * (1 << 20);  ///< of the scores
 };
+/// On a GPU each kernel less is time saved, and scores in memory cost more than their products.
+constexpr attention_limits gpu_limits{16, 8, 64, 64, 0, 0};
 /// Wherever a recipe takes a node.
 constexpr attention_limits no_limits{48, 8, 0, 0, 0, 0};
 
 /// Decides by lowering a node alone, as its kernel will be, and by the work of its loops. Equal nodes are decided once.
 class attention_choice {
  public:
-  explicit attention_choice(const schedules::facts& f, const attention_limits& limits = {})
-      : facts_(f), limits_(limits) {}
+  /// `print` throws refusal if the target has no text for a tree; null: it has one for all.
+  explicit attention_choice(const schedules::facts& f, const attention_limits& limits = {},
+                            void (*print)(const loops::tree&) = nullptr)
+      : facts_(f), limits_(limits), print_(print) {}
 
   /// Whether the gradient of a node of attention pays, where it has a kernel.
   bool gradient_pays(const ir::graph& g, node_id id) {
@@ -64,7 +68,8 @@ class attention_choice {
       const kernel k = alone(g, id);
       const schedules::recipe* r = schedules::recipe_for(k, facts_);
       if (!r || !k.by_recipe) return "no recipe takes its kernel";
-      loops::build(k, r->make(k, facts_, 0), facts_);
+      const loops::tree t = loops::build(k, r->make(k, facts_, 0), facts_);
+      if (print_) print_(t);
       for (const auto& i : k.body) bounded = bounded || i.kind == kind::inside;
       return pays(g[id], bounded) ? "" : "its composition takes less time";
     } catch (const refusal& no) {
@@ -133,6 +138,7 @@ class attention_choice {
 
   schedules::facts facts_;
   attention_limits limits_;
+  void (*print_)(const loops::tree&);
   sorted_map<std::string, std::string> known_;
   sorted_map<std::string, bool> bounded_;
 };

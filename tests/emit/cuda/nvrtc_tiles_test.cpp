@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sinter/emit/cuda/spelling.hpp>
 #include <sinter/plan/schedule/recipes/attention.hpp>
+#include <sinter/plan/schedule/recipes/attention_back.hpp>
 #include <sinter/plan/schedule/recipes/gpu_product.hpp>
 #include <sstream>
 
@@ -83,4 +84,17 @@ TEST_CASE("attention spills nothing") {
   golden("tiles_attention", causal);
   is_lean("head 64", causal, 255);
   is_lean("head 128", source_of(schedules::attention, attention_of(2048, 2048, 128, 128, dtype::f16, false), 0), 255);
+}
+
+TEST_CASE("gradients of attention spill nothing") {
+  for (const std::int64_t head : {64, 128})
+    for (bool causal : {false, true})
+      for (bool by_keys : {false, true}) {
+        const dtype t = causal ? dtype::bf16 : dtype::f16;
+        const auto s =
+            source_of(schedules::attention_back, attention_back_of(1, 2048, 2048, head, head, t, causal, by_keys), 0);
+        const std::string name = std::string(by_keys ? "keys" : "queries");
+        if (head == 64 && causal) golden("tiles_attention_back_" + name, s);
+        is_lean("gradient of " + name + ", head " + std::to_string(head), s, 255);
+      }
 }

@@ -38,6 +38,10 @@ TEST_CASE("schedules and trees of recipes") {
   golden("rows_gpu", schedules::rows, softmax(100, 1000), gpu, 0);
   golden("attention_cpu", schedules::attention, attention_of(128, 256, 64, 64, dtype::f32, false), cpu, 0);
   golden("attention_gpu_causal", schedules::attention, attention_of(128, 256, 64, 64, dtype::bf16, true), gpu, 0);
+  golden("attention_back_gpu_queries", schedules::attention_back,
+         attention_back_of(1, 128, 256, 64, 64, dtype::bf16, true, false), gpu, 0);
+  golden("attention_back_gpu_keys", schedules::attention_back,
+         attention_back_of(1, 128, 256, 64, 64, dtype::bf16, true, true), gpu, 0);
   golden("attention_gpu_skew", schedules::attention, attention_of(128, 256, 64, 64, dtype::bf16, true), gpu, 2);
   for (bool by_keys : {false, true})
     golden(by_keys ? "attention_back_keys_cpu" : "attention_back_cpu", schedules::attention_back,

@@ -32,9 +32,9 @@ inline program softmax(std::int64_t rows, std::int64_t columns) {
 }
 
 inline program attention_of(std::int64_t rows, std::int64_t keys, std::int64_t features, std::int64_t values,
-                            dtype narrow, bool causal) {
+                            dtype narrow, bool causal, std::int64_t batch = 2) {
   program p;
-  const int b = p.axis(2), i = p.axis(rows), j = p.axis(keys), h = p.axis(features), e = p.axis(values);
+  const int b = p.axis(batch), i = p.axis(rows), j = p.axis(keys), h = p.axis(features), e = p.axis(values);
   const auto in = [&](std::vector<int> axes) {
     const int x = p.input(narrow, std::move(axes));
     return narrow == dtype::f32 ? x : converted(p.k, x, dtype::f32);
@@ -56,11 +56,12 @@ inline program attention_of(std::int64_t rows, std::int64_t keys, std::int64_t f
 }
 
 /// The gradients of attention's keys and values, or of its queries: weights and their cotangents of blocks, and sums over the rows, or the
-/// columns. `groups` of rows share their keys.
+/// columns. `groups` of rows share their keys. With `rounded` the terms' left factors are rounded, as a matrix intrinsic rounds them.
 inline program attention_back_of(std::int64_t groups, std::int64_t rows, std::int64_t keys, std::int64_t features,
-                                 std::int64_t values, dtype narrow, bool causal, bool by_keys) {
+                                 std::int64_t values, dtype narrow, bool causal, bool by_keys, bool rounded = false,
+                                 std::int64_t batch = 2) {
   program p;
-  const int b = p.axis(2), g = p.axis(groups), i = p.axis(rows), j = p.axis(keys), h = p.axis(features),
+  const int b = p.axis(batch), g = p.axis(groups), i = p.axis(rows), j = p.axis(keys), h = p.axis(features),
             e = p.axis(values), h2 = p.axis(features), e2 = p.axis(values);
   const auto in = [&](std::vector<int> axes, dtype t) {
     const int x = p.input(t, std::move(axes));
@@ -79,14 +80,23 @@ inline program attention_back_of(std::int64_t groups, std::int64_t rows, std::in
     weight = p.apply(op::select, dtype::f32, {seen, weight, p.number(dtype::f32, 0)});
     change = p.apply(op::select, dtype::f32, {seen, change, p.number(dtype::f32, 0)});
   }
-  const auto total = [&](int x, std::vector<int> axes, const series<int>& over) {
-    return p.reduce(op::add, dtype::f32, {mul(x, in(std::move(axes), narrow))}, over);
+  // The elements of a load along another axis.
+  const auto again = [&](int x, int from, int to) {
+    const auto was = p.k.body[static_cast<std::size_t>(unwidened(p.k, x))].at;
+    affine at = was.at;
+    std::swap(at.stride[static_cast<std::size_t>(from)], at.stride[static_cast<std::size_t>(to)]);
+    const int y = p.load(was.buffer, at);
+    return narrow == dtype::f32 ? y : converted(p.k, y, dtype::f32);
+  };
+  const auto total = [&](int x, int y, const series<int>& over) {
+    if (rounded) x = converted(p.k, converted(p.k, x, narrow), dtype::f32);
+    return p.reduce(op::add, dtype::f32, {mul(x, y)}, over);
   };
   if (by_keys) {
-    p.output(total(weight, {b, g, i, e2}, {g, i}), {b, j, e2}, narrow);
-    p.output(total(change, {b, g, i, h2}, {g, i}), {b, j, h2}, narrow);
+    p.output(total(weight, again(dy, e, e2), {g, i}), {b, j, e2}, narrow);
+    p.output(total(change, again(q, h, h2), {g, i}), {b, j, h2}, narrow);
   } else {
-    p.output(total(change, {b, j, h2}, {j}), {b, g, i, h2}, narrow);
+    p.output(total(change, again(k, h, h2), {j}), {b, g, i, h2}, narrow);
   }
   return p;
 }

@@ -106,6 +106,28 @@ TEST_CASE("gradients of attention") {
         }
 }
 
+TEST_CASE("gradients of attention on matrix units") {
+  for (const auto& size : {std::array{1, 5, 7, 16, 16}, {2, 70, 40, 20, 24}, {1, 64, 64, 16, 16}, {1, 1, 1, 1, 1}})
+    for (bool causal : {false, true})
+      for (bool by_keys : {false, true})
+        for (int option : {0, 1, 2}) {
+          if (size[0] == 2 && option == 1) continue;
+          INFO(size[0], " ", size[1], " ", size[2], causal ? " causal" : "", by_keys ? " of keys" : "", " option ",
+               option);
+          const dtype t = causal ? dtype::bf16 : dtype::f16;
+          const program p = attention_back_of(size[0], size[1], size[2], size[3], size[4], t, causal, by_keys, true);
+          agrees(schedules::attention_back, p, gpu, option, 4e-3);
+        }
+}
+
+TEST_CASE("a block of memory that two products read along other axes is one tile") {
+  const program p = attention_back_of(1, 64, 64, 16, 16, dtype::bf16, false, true);
+  const tree t = build(p.k, schedules::attention_back.make(p.k, gpu, 0));
+  int beside = 0;
+  for (const auto& x : t.tiles) beside += x.memory >= 0;
+  CHECK_MESSAGE(beside == 2, text_of(t));
+}
+
 TEST_CASE("a causal mask bounds the loops over rows that two products share") {
   const program p = attention_back_of(1, 40, 40, 4, 4, dtype::f32, true, true);
   const tree t = build(p.k, schedules::attention_back.make(p.k, cpu, 1));

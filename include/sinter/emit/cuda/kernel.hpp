@@ -7,7 +7,7 @@
 #include "../../base/series.hpp"
 #include "../../plan/loops/build.hpp"
 #include "../../plan/loops/print.hpp"
-#include "../../plan/schedule/recipes/gpu_product.hpp"
+#include "../../plan/schedule/recipes.hpp"
 #include "columns.hpp"
 #include "launch.hpp"
 #include "pointwise.hpp"
@@ -173,10 +173,22 @@ inline std::optional<cuda_source> tiled_product(const kernel& k, const plan::tar
   }
 }
 
+/// The source of a kernel that its recipe alone prints.
+inline cuda_source by_own_recipe(const kernel& k, const plan::target& t) {
+  const auto facts = plan::schedules::device_facts(t);
+  const plan::schedules::recipe* const r = plan::schedules::recipe_for(k, facts);
+  ensure(r != nullptr, "a kernel that a recipe prints has a recipe");
+  const auto how = r->make(k, facts, 0);
+  cuda_source s = cuda(loops::build(k, how, facts));
+  s.schedule = loops::text_of(how);
+  return s;
+}
+
 }  // namespace detail
 
 /// The source of one kernel; deterministic, and equal except for #line if kernels differ only in locations.
 SINTER_API cuda_source cuda(const kernel& k, const plan::target& t) {
+  if (k.by_recipe) return detail::by_own_recipe(k, t);
   if (auto tiled = detail::tiled_product(k, t)) return std::move(*tiled);
   cuda_source s;
   detail::print_cuda(s, k, plan::schedule_blocks(k, t));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "../../base/sorted.hpp"
+#include "../../ir/ops/attention_back.hpp"
 #include "../../plan/loops/fragments.hpp"
 #include "../../plan/loops/waits.hpp"
 #include "launch.hpp"
@@ -57,7 +58,7 @@ class tree_printer {
   using fragment = plan::schedules::fragment;
   static std::string number(std::int64_t n) { return std::to_string(n); }
   static std::string turn(int p) { return "q" + number(p); }
-  static std::string tile_name(int x) { return "t" + number(x); }
+  std::string tile_name(int x) const { return "t" + number(t_.memory_of(x)); }
   const loops::tile& tile_at(int x) const { return t_.tiles[static_cast<std::size_t>(x)]; }
   const loops::piece& loop(int p) const { return t_.loop(p); }
   static const plan::schedules::intrinsic& row(int r) {
@@ -89,7 +90,16 @@ class tree_printer {
     for (int p : threads_) n *= fixed(loop(p).extent, "a loop of threads");
     return n;
   }
-  /// Neighbouring blocks differ in the last piece; neighbouring warps in the first.
+  /// Whether the bounds of a loop inside lie the later, the later the turn of a piece of the grid: its last turns take longest.
+  bool ends_late(int p) const {
+    const auto axis = static_cast<std::size_t>(loop(p).axis);
+    const auto grows = [&](const plan::affine& at) {
+      return at.stride[axis].is_number() && *at.stride[axis].number() > 0;
+    };
+    return std::any_of(t_.pieces.begin(), t_.pieces.end(),
+                       [&](const auto& x) { return std::any_of(x.high.begin(), x.high.end(), grows); });
+  }
+  /// Neighbouring blocks differ in the last piece; neighbouring warps in the first. Turns that take longest begin first.
   void digits(const std::string& of, const series<int>& pieces, bool last_first) {
     dim below = 1;
     for (std::size_t i = 0; i < pieces.size(); ++i) {
@@ -97,6 +107,8 @@ class tree_printer {
       const dim& n = loop(p).extent;
       std::string text = below.is(1) ? of : of + "/" + p_.count(below);
       if (i + 1 < pieces.size()) text = (below.is(1) ? text : "(" + text + ")") + "%" + p_.count(n);
+      if (last_first && n.is_number() && ends_late(p))
+        text = number(*n.number() - 1) + " - (" + p_.idx() + ")(" + text + ")";
       out_.line("const " + p_.idx() + " " + turn(p) + " = " + text + ";");
       below *= n.is(0) ? dim(1) : n;
     }
@@ -158,10 +170,17 @@ class tree_printer {
     const series<int> outside = around(tile.at);
     for (int p : nesting())
       if (!has(outside, p)) s.inside.push_back(p);
-    if (tile.in == loops::space::shared) lay_out(tile, s);
+    if (tile.memory >= 0) lie_beside(places_[static_cast<std::size_t>(tile.memory)], s);
+    else if (tile.in == loops::space::shared) lay_out(tile, s);
     else if (tile.in == loops::space::scratch) lay_out_scratch(tile, s);
     else hold(x, tile, s);
     return s;
+  }
+  /// The place of another tile in the same memory.
+  static void lie_beside(const tile_place& other, tile_place& s) {
+    series<int> inside = std::move(s.inside);
+    s = other;
+    s.inside = std::move(inside);
   }
   void lay_out(const loops::tile& tile, tile_place& s) {
     for (const auto& side : tile.along) {
@@ -170,7 +189,7 @@ class tree_printer {
       s.wide = fixed(side.extent, "a tile in shared memory");
     }
     const auto size = static_cast<std::int64_t>(size_of(tile.type)), bytes = s.wide * size;
-    s.swizzled = bytes >= 16 && (bytes & (bytes - 1)) == 0;
+    s.swizzled = s.lines > 1 && bytes >= 16 && (bytes & (bytes - 1)) == 0;
     // Else lines begin in different banks, if each has an odd number of 16 bytes.
     s.pitch = s.swizzled ? s.wide : ((bytes + 15) / 16 | 1) * 16 / size;
     s.offset = shared_;
@@ -599,6 +618,11 @@ class tree_printer {
     if (inside.size() == 1 && fragments(t_[inside[0]], pieces)) return;
     const lanes_of outer = std::exchange(lanes_, lanes_for(last, pieces));
     if (outer.f) refuse("cuda: loops of two intrinsics inside each other");
+    if (inside.size() == 1 && packs_pairs(t_[inside[0]])) {
+      packed_block(t_[inside[0]], pieces);
+      lanes_ = outer;
+      return;
+    }
     if (inside.size() == 1 && t_[inside[0]].what == loops::act::store && stores_pairs(t_[inside[0]])) {
       pairs(t_[inside[0]], pieces);
     } else {
@@ -611,6 +635,47 @@ class tree_printer {
       });
     }
     lanes_ = outer;
+  }
+  /// Whether a lane's neighbouring elements come to one register of a tile that an intrinsic takes.
+  bool packs_pairs(const loops::node& n) const {
+    if (n.what != loops::act::define || n.tile >= 0) return false;
+    const auto& to = tile_at(n.to);
+    const auto& s = places_[static_cast<std::size_t>(n.to)];
+    return s.packed && s.rows >= 0 && s.columns >= 0 && plan::schedules::same(*s.lanes, *lanes_.f) &&
+           size_of(to.type) == 2 && is_float(to.type) && lanes_.f->registers[0] == 1;
+  }
+  void packed_block(const loops::node& n, const series<int>& pieces) {
+    const auto whole = block_is_whole(n, n.guards);
+    if (whole.empty()) return packed(n, pieces, false);
+    out_.block("if (" + whole + ")", [&] { packed(n, pieces, true); });
+    out_.block("else", [&] { packed(n, pieces, false); });
+  }
+  /// Pairs of elements, rounded at once; `whole`: no mask and no guard holds back one of them.
+  void packed(const loops::node& n, const series<int>& pieces, bool whole) {
+    const auto& to = tile_at(n.to);
+    const std::uint32_t guards = whole ? 0 : n.guards;
+    out_.line("#pragma unroll");
+    out_.block("for (int pair = 0; pair < " + number(count_of(lanes_) / 2) + "; ++pair)", [&] {
+      out_.line("s_f32 y[2];");
+      out_.line("#pragma unroll");
+      out_.block("for (int h = 0; h < 2; ++h)", [&] {
+        out_.line("const int r = pair*2 + h;");
+        declare_lane(lanes_, "r");
+        for (int p : pieces) open_.push_back(p);
+        const auto scope = p_.scope();
+        declare_axes(axes_of_values(n) | guards);
+        if (guards) out_.line("y[h] = " + cuda_literal(dtype::f32, to.neutral) + ";");
+        where(within(guards), [&] {
+          if (whole) assume_inside(n);
+          values(n, n.to, true);
+          out_.line("y[h] = " + cuda_printer::name(n.value) + ";");
+        });
+        p_.leave(scope);
+        for (std::size_t i = 0; i < pieces.size(); ++i) open_.pop_back();
+      });
+      out_.line(tile_name(n.to) + "[" + fragment_number(n.to) + "][pair] = packed<" + memory_type(to.type) +
+                ">(y[0], y[1]);");
+    });
   }
   /// Which lane takes which turns: as the fragments that the statements use have them.
   lanes_of lanes_for(int n, const series<int>& pieces) const {
@@ -737,7 +802,7 @@ class tree_printer {
   // --- values
 
   /// Declares the values that a statement takes from tiles, and computes its body.
-  void values(const loops::node& n, int to) {
+  void values(const loops::node& n, int to, bool near = false) {
     for (int v : loops::values_read(t_, n)) {
       if (p_.knows(v)) continue;
       const int x = loops::visible_tile(t_, v, open_, to);
@@ -745,8 +810,18 @@ class tree_printer {
       out_.line("const " + scalar_type(t_.at(v).type) + " " + cuda_printer::name(v) + " = " + read(x) + ";");
       p_.learn(v);
     }
-    for (int v : n.body)
-      if (!p_.knows(v)) p_.define(v, -1);
+    for (int v : n.body) {
+      if (p_.knows(v)) continue;
+      // A power that is rounded to 16 bits: in base 2.
+      if (const auto& i = t_.at(v);
+          near && i.code == ir::ops::power_op && i.kind == plan::kind::compute && i.type == dtype::f32) {
+        out_.line("const s_f32 " + cuda_printer::name(v) + " = exp2_near(" + cuda_printer::name(i.args[0]) +
+                  "*0x1.715476p+0f);");
+        p_.learn(v);
+      } else {
+        p_.define(v, -1);
+      }
+    }
   }
   std::string read(int x) const {
     const auto& tile = tile_at(x);
@@ -1021,13 +1096,21 @@ class tree_printer {
       return tile_name(x) + "[" + fragment_number(x) + "]";
     };
     const auto& i = row(n.row);
+    bool pair = false;
     for (int p : n.over) {
       const int a = loop(p).axis;
       const int unit = has(c->m, a) ? i.m : has(c->n, a) ? i.n : i.k;
-      if (!loop(p).extent.is(unit)) refuse("cuda: an intrinsic takes several turns");
+      if (has(c->n, a) && loop(p).extent.is(2 * i.n)) pair = true;
+      else if (!loop(p).extent.is(unit)) refuse("cuda: an intrinsic takes several turns");
     }
-    out_.line(std::string(i.word) + "(" + tile_name(n.to) + "[" + fragment_number(n.to) + "], " + held(c->x, 0) + ", " +
-              held(c->y, 1) + ");");
+    const std::string sum = tile_name(n.to) + "[" + fragment_number(n.to) + "]", x = held(c->x, 0), y = held(c->y, 1);
+    if (!pair) return void(out_.line(std::string(i.word) + "(" + sum + ", " + x + ", " + y + ");"));
+    const auto half = [](const std::string& of, int n, int h) {
+      return "part_of<" + number(n) + ", " + number(h) + ">(" + of + ")";
+    };
+    for (int h : {0, 1})
+      out_.line(std::string(i.word) + "(" + half(sum, i.fs.count(), h) + ", " + x + ", " +
+                half(y, i.fy.count() * static_cast<int>(size_of(i.y)) / 4, h) + ");");
   }
   // --- weighted merges by an intrinsic
 
@@ -1089,8 +1172,8 @@ class tree_printer {
     return n;
   }
 
-  /// The condition that a block has no position outside the ranges of the merge's masks, nor beyond its guards; "": unknown.
-  std::string block_is_whole(const loops::node& n) const {
+  /// The condition that a block has no position outside the ranges of a statement's masks, nor beyond the axes `guards`; "": unknown.
+  std::string block_is_whole(const loops::node& n, std::uint32_t guards) const {
     std::string text;
     bool known = true;
     const auto extreme = [&](const plan::affine& at, bool most) {
@@ -1120,8 +1203,8 @@ class tree_printer {
         require(extreme(r.at, false) + " >= 0");
         require(extreme(r.at, true) + " < " + parenthesised(r.extent));
       }
-    for (int a = 0; masked && n.guards >> a; ++a) {
-      if (!(n.guards >> a & 1u) || !(loops::axes_over(t_.at(n.value)) >> a & 1u)) continue;
+    for (int a = 0; masked && guards >> a; ++a) {
+      if (!(guards >> a & 1u)) continue;
       plan::affine at{0, series<dim>(k_.axes.size()), {}, -1};
       at.stride[static_cast<std::size_t>(a)] = 1;
       require(extreme(at, true) + " < " + p_.extent(static_cast<std::size_t>(a)));
@@ -1136,7 +1219,7 @@ class tree_printer {
     over_pieces(m.rows, 0, [&] {
       const auto& f = *places_[static_cast<std::size_t>(score)].lanes;
       out_.line("s_f32 weights[" + number(m.key_tiles) + "][" + number(f.count()) + "];");
-      if (const auto whole = block_is_whole(n); whole.empty()) {
+      if (const auto whole = block_is_whole(n, n.guards & loops::axes_over(t_.at(n.value))); whole.empty()) {
         scores(n, m, score, false);
       } else {
         out_.block("if (" + whole + ")", [&] { scores(n, m, score, true); });
@@ -1165,11 +1248,7 @@ class tree_printer {
         const std::string to = "weights[" + number_along(m.keys) + "][r]";
         if (guards) out_.line(to + " = -infinity(s_f32());");
         where(within(guards), [&] {
-          for (int b : n.body)
-            if (whole && t_.at(b).kind == plan::kind::inside && !p_.knows(b)) {
-              out_.line("const s_b8 " + cuda_printer::name(b) + " = true;");
-              p_.learn(b);
-            }
+          if (whole) assume_inside(n);
           score_value(n, v);
           out_.line(to + " = " + cuda_printer::name(v) + ";");
         });
@@ -1179,6 +1258,14 @@ class tree_printer {
       });
       lanes_ = outer;
     });
+  }
+  /// All masks let a statement's positions through.
+  void assume_inside(const loops::node& n) {
+    for (int b : n.body)
+      if (t_.at(b).kind == plan::kind::inside && !p_.knows(b)) {
+        out_.line("const s_b8 " + cuda_printer::name(b) + " = true;");
+        p_.learn(b);
+      }
   }
   /// Defines a score after its operands.
   void score_value(const loops::node& n, int v) {

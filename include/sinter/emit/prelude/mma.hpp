@@ -58,6 +58,8 @@ template <bool T> SX void load_matrices(unsigned (&r)[2], unsigned (&s)[2], cons
   load_matrices<T>(all, line, bytes);
   r[0] = all[0], r[1] = all[1], s[0] = all[2], s[1] = all[3];
 }
+// Elements H * N to H * N + N - 1 of an array.
+template <int N, int H, class T, int M> SX T (&part_of(T (&x)[M]))[N] { return *reinterpret_cast<T (*)[N]>(x + H * N); }
 // An element of a register that holds several, and the register with element i replaced.
 template <class M> SX auto element(unsigned r, int i) {
   union { unsigned w; M m[4 / sizeof(M)]; } u;

@@ -154,24 +154,12 @@ inline void print_cpu(code& c, cpu_plan& one) {
   }
 }
 
-/// Whether attention has kernels on the host, or its gradient has; equal nodes are decided once.
-inline ir::kept_attention keeps_attention_on_host(bool gradients) {
+/// Which attention has kernels on the host; null: all is composed.
+inline std::shared_ptr<plan::attention_choice> attention_on_host(device) {
   const std::string_view how = attention_setting();
   if (how == "composed") return {};
-  const auto choice = make_on_heap<plan::attention_choice>(
-      host_recipe_facts(), how == "kernels" ? plan::no_limits : plan::attention_limits{});
-  if (gradients) return [choice](const ir::graph& g, ir::node_id id) { return choice->gradient_pays(g, id); };
-  return [choice](const ir::graph& g, ir::node_id id) { return choice->why_not(g, id).empty(); };
-}
-
-/// Why attention is composed on the host.
-inline attention_refusal attention_refusal_on_host() {
-  const std::string_view how = attention_setting();
-  if (how == "composed")
-    return [](const ir::graph&, ir::node_id) { return std::string("SINTER_ATTENTION is \"composed\""); };
-  const auto choice = make_on_heap<plan::attention_choice>(
-      host_recipe_facts(), how == "kernels" ? plan::no_limits : plan::attention_limits{});
-  return [choice](const ir::graph& g, ir::node_id id) { return std::string(choice->why_not(g, id)); };
+  return make_on_heap<plan::attention_choice>(host_recipe_facts(),
+                                              how == "kernels" ? plan::no_limits : plan::attention_limits{});
 }
 
 inline void generate_cpu(code& c, const ir::graph& g, std::span<const argument> arguments, const options&) {

@@ -7,6 +7,7 @@
 #include "../../emit/cuda/choose.hpp"
 #include "../../emit/cuda/kernel.hpp"
 #include "../../engine/backends.hpp"
+#include "../../plan/attention.hpp"
 #include "../../plan/fusion/for_libraries.hpp"
 #include "../../plan/fusion/gaps.hpp"
 #include "../../plan/fusion/parts.hpp"
@@ -438,6 +439,17 @@ inline plan::target target_of(int device, const ir::graph& g, const options& how
                            .parameter_bytes = run::cuda::parameter_bytes(),
                            .convolves = dnn ? convolves : nullptr,
                            .device = device});
+}
+
+/// Which attention has kernels on a GPU; null: all is composed.
+inline std::shared_ptr<plan::attention_choice> attention_on_gpu(device where) {
+  const std::string_view how = attention_setting();
+  if (how == "composed") return {};
+  const run::cuda::gpu& gpu = run::cuda::device_at(where.index);
+  const plan::target target = plan::gpu_target({.capability = gpu.capability, .multiprocessors = gpu.multiprocessors});
+  return make_on_heap<plan::attention_choice>(device_facts(target),
+                                              how == "kernels" ? plan::no_limits : plan::gpu_limits,
+                                              [](const plan::loops::tree& t) { emit::cuda(t); });
 }
 
 /// The plan of a graph for these arguments. Reasons that are requested later come from planning it again.

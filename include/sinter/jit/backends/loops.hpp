@@ -28,8 +28,8 @@ inline plan::schedules::facts host_recipe_facts() {
   return {.processors = run::most_threads() > 4 ? 16 : 2, .has = host_has_rows};
 }
 
-/// SINTER_ATTENTION=kernels: attention has kernels on the host wherever a recipe takes it; SINTER_ATTENTION=composed: nowhere. Otherwise
-/// its sizes decide.
+/// SINTER_ATTENTION=kernels: attention has kernels wherever a recipe takes it; SINTER_ATTENTION=composed: nowhere. Otherwise its sizes
+/// decide.
 inline std::string_view attention_setting() {
   const char* const set = std::getenv("SINTER_ATTENTION");
   return set ? set : "";

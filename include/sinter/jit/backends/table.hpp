@@ -20,10 +20,9 @@ namespace detail {
 struct backend : backend_facts {
   /// Plans, prints, builds and binds c.graph. Throws system_error if the machine cannot.
   void (*generate)(code& c, const ir::graph& g, std::span<const argument> arguments, const options& how);
-  /// The attention that has kernels, or whose gradient has; null: all is composed.
-  ir::kept_attention (*keeps_attention)(bool gradients) = nullptr;
-  attention_refusal (*refuses_attention)() = nullptr;  ///< why attention is composed; null: it always is
-  const registered_backend* registered = nullptr;      ///< in place of `generate`
+  /// Which attention has kernels on a device; without it, or where it gives null, all is composed.
+  std::shared_ptr<plan::attention_choice> (*attention)(device where) = nullptr;
+  const registered_backend* registered = nullptr;  ///< in place of `generate`
 
   void make(code& c, const ir::graph& g, std::span<const argument> arguments, const options& how) const {
     if (registered) return generate_registered(*registered, c, arguments, how);
@@ -32,9 +31,9 @@ struct backend : backend_facts {
 };
 
 inline constexpr backend own_backends[] = {
-    {{"cpu", true, true, device::kind::cpu}, generate_cpu, keeps_attention_on_host, attention_refusal_on_host},
-    {{"cuda", true, true, device::kind::cuda}, generate_cuda},
-    {{"cudagraphs", true, true, device::kind::cuda, false, true}, generate_cuda},
+    {{"cpu", true, true, device::kind::cpu}, generate_cpu, attention_on_host},
+    {{"cuda", true, true, device::kind::cuda}, generate_cuda, attention_on_gpu},
+    {{"cudagraphs", true, true, device::kind::cuda, false, true}, generate_cuda, attention_on_gpu},
     {{interpreter, false, false}, interpret_graph},
     {{"aot_reference", false, true}, interpret_graph},
 };
@@ -91,22 +90,31 @@ class backend_registry {
 inline const backend* backend_named(std::string_view name) { return backend_registry::get().find(name); }
 inline std::string backend_names() { return backend_registry::get().names(); }
 
-/// For explain(): the attention of a traced graph that has no kernels on the backend.
-inline series<attention_report> composed_attention(const ir::graph& traced, const backend& on) {
-  const attention_refusal why =
-      on.refuses_attention ? on.refuses_attention() : attention_refusal([&](const ir::graph&, ir::node_id) {
-        return std::string("the backend has none for attention");
-      });
-  return attention_notes(why).of(traced);
+/// The attention that has kernels on a device, or whose gradient has, decided once for equal nodes; empty: all is composed.
+inline ir::kept_attention attention_kernels(const backend& on, device where, bool gradients) {
+  const auto choice = on.attention ? on.attention(where) : nullptr;
+  if (!choice) return {};
+  if (gradients) return [choice](const ir::graph& g, ir::node_id id) { return choice->gradient_pays(g, id); };
+  return [choice](const ir::graph& g, ir::node_id id) { return choice->why_not(g, id).empty(); };
 }
 
-/// The attention whose gradient has kernels on the backend of a trace; empty where all is composed, or the backend is not known.
+/// The same of gradients on the backend of a trace; empty, too, if the backend is not known.
 inline ir::kept_attention attention_kernels(std::string_view name, const std::optional<device>& where) {
   if (name.empty() || !where) return {};
   for (const backend& b : own_backends)
-    if ((name == "auto" ? b.compiles && b.where == where->type : name == b.name) && b.keeps_attention)
-      return b.keeps_attention(true);
+    if (name == "auto" ? b.compiles && b.where == where->type : name == b.name)
+      return attention_kernels(b, *where, true);
   return {};
+}
+
+/// For explain(): the attention of a traced graph that has no kernels on a device.
+inline series<attention_report> composed_attention(const ir::graph& traced, const backend& on, device where) {
+  const auto choice = on.attention ? on.attention(where) : nullptr;
+  const char* const none = on.attention ? "SINTER_ATTENTION is \"composed\"" : "the backend has none for attention";
+  const attention_refusal why = [&](const ir::graph& g, ir::node_id id) {
+    return choice ? std::string(choice->why_not(g, id)) : std::string(none);
+  };
+  return attention_notes(why).of(traced);
 }
 
 /// The backend that options and device choose together. user_error if there is none.

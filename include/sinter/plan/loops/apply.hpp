@@ -281,6 +281,12 @@ class tree_maker {
     return base;
   }
   static void hold_as(tile& x, int row, int operand) { x.row = row, x.operand = operand; }
+  /// Values that an intrinsic takes in fewer bits are rounded as they come into the tile.
+  static void round_for(tile& x) {
+    const auto& i = schedules::intrinsics()[static_cast<std::size_t>(x.row)];
+    const dtype want = x.operand == 0 ? i.x : i.y;
+    if (is_float(want) && is_float(x.type) && size_of(want) < size_of(x.type)) x.type = want;
+  }
 
   series<int> pieces_inside(int p, std::uint32_t axes) const {
     series<int> out;
@@ -320,10 +326,45 @@ class tree_maker {
     if (s.slots > 1 && loop(s.at).to != bind::ordered && loop(s.at).to != bind::unrolled)
       refuse("stage: the turns of " + loops::name(t_, s.at) + " have no order, so its tiles have one slot");
     if (is_common(x)) demand_common(s);
+    if (x.in == space::shared && plain) x.memory = same_elements(x);
+    const bool copied = x.memory < 0;
     t_.tiles.push_back(std::move(x));
+    if (!copied) return;
     made_value m{s.value, s.at, static_cast<int>(t_.tiles.size()) - 1};
     m.by = s.by;
     made_.push_back(m);
+  }
+  /// An earlier tile of the same loop with the same elements of memory; -1: none.
+  int same_elements(const tile& x) const {
+    for (std::size_t t = 0; t < t_.tiles.size(); ++t)
+      if (const tile& y = t_.tiles[t]; y.value >= 0 && y.memory < 0 && is_same_memory(x, y)) return static_cast<int>(t);
+    return -1;
+  }
+  bool is_same_memory(const tile& x, const tile& y) const {
+    if (y.accumulates || x.in != y.in || x.as != y.as || x.slots != y.slots || x.at != y.at || x.type != y.type ||
+        x.along.size() != y.along.size())
+      return false;
+    const instruction &a = at(x.value), &b = at(y.value);
+    if (b.kind != kind::load || b.at.at.index >= 0 || is_guarded(a) || is_guarded(b) || a.at.buffer != b.at.buffer)
+      return false;
+    affine renamed = a.at.at;
+    for (std::size_t d = 0; d < x.along.size(); ++d) {
+      const int mine = x.along[d].axis, other = y.along[d].axis;
+      if (!(x.along[d].extent == y.along[d].extent)) return false;
+      if (mine == other) continue;
+      if (!is_whole(mine, x.at) || !is_whole(other, x.at) ||
+          !(k_.axes[static_cast<std::size_t>(mine)].extent == k_.axes[static_cast<std::size_t>(other)].extent))
+        return false;
+      renamed.stride[static_cast<std::size_t>(other)] = a.at.at.stride[static_cast<std::size_t>(mine)];
+      renamed.stride[static_cast<std::size_t>(mine)] = 0;
+    }
+    return renamed == b.at.at;
+  }
+  /// Whether no piece of an axis is outside the loop over p, or is that loop.
+  bool is_whole(int axis, int p) const {
+    for (int q : p_.order)
+      if (t_.loop(q).axis == axis && rank(q) <= rank(p)) return false;
+    return true;
   }
   /// A tile that threads share is the same for all of them.
   void demand_common(const schedules::stage& s) const {
@@ -337,6 +378,7 @@ class tree_maker {
   void hold_operand(tile& x) const {
     for (const auto& m : p_.matrices)
       if (const int operand = operand_of_matrix(t_, m.value, x.value); operand >= 0) hold_as(x, m.row, operand);
+    if (x.row >= 0) round_for(x);
   }
   /// The innermost side of a tile in shared memory is the one along which the elements follow each other in memory.
   void lie_as_memory(tile& x) const {

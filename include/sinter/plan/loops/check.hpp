@@ -210,8 +210,9 @@ class checker {
         continue;
       }
       const tile& from = tile_at(u.tile);
-      if (!has(written_, u.tile)) say(what(x) + " reads " + value(from.value) + " from a tile before it is written");
-      if (is_asked(u.tile) && !has(arrived_, u.tile))
+      const int memory = t_.memory_of(u.tile);
+      if (!has(written_, memory)) say(what(x) + " reads " + value(from.value) + " from a tile before it is written");
+      if (is_asked(memory) && !has(arrived_, memory))
         say(what(x) + " reads " + value(from.value) + " from a copy that no wait has met");
       placed(x, u.tile);
     }
@@ -433,10 +434,10 @@ class checker {
   }
   void operand(const node& x, int v, int number, dtype want, const schedules::intrinsic& i) {
     const dtype type = t_.at(unwidened(k_, v)).type;
-    if (type != want && t_.at(v).type != want)
-      say(what(x) + " by " + i.word + " takes " + dtype_name(want) + ", not " + dtype_name(type));
     int from = visible_tile(t_, v, open_);
     if (from < 0) from = visible_tile(t_, unwidened(k_, v), open_);
+    if (type != want && t_.at(v).type != want && (from < 0 || tile_at(from).type != want))
+      say(what(x) + " by " + i.word + " takes " + dtype_name(want) + ", not " + dtype_name(type));
     if (from < 0) return;
     const tile& tile = tile_at(from);
     if (tile.in == space::registers && (tile.row != x.row || tile.operand != number))
@@ -447,8 +448,9 @@ class checker {
 
   // 8: memory suffices.
   void memory() {
-    std::int64_t shared = 0, stack = 0, registers = 0;
+    std::int64_t shared = 0, stack = 0;
     for (const auto& x : t_.tiles) {
+      if (x.memory >= 0) continue;
       dim elements = 1;
       for (const auto& s : x.along) elements *= s.extent;
       const auto n = elements.number();
@@ -457,8 +459,9 @@ class checker {
         say("a tile of " + value(x.value) + " in " + text_of(x.in) + " has no fixed size");
       if (x.in == space::shared) shared += bytes;
       if (x.in == space::stack) stack += bytes;
-      if (x.in == space::registers) registers += bytes / std::max<std::int64_t>(1, threads_inside(x));
     }
+    std::int64_t registers = 0;
+    for (const auto& l : t_.launches) registers = std::max(registers, registers_inside(l.root));
     if (shared > facts_.shared_bytes)
       say("its tiles take " + std::to_string(shared) + " bytes of shared memory, of " +
           std::to_string(facts_.shared_bytes));
@@ -467,6 +470,31 @@ class checker {
     if (registers > facts_.register_bytes)
       say("its tiles take " + std::to_string(registers) + " bytes of a thread's registers, of " +
           std::to_string(facts_.register_bytes));
+  }
+  /// The bytes of a thread's registers that the statements at n need at once: loops one after another have them in turn.
+  std::int64_t registers_inside(int n) const {
+    const int origin = t_[n].what == act::loop && t_[n].piece >= 0 ? t_.origin(t_[n].piece) : -1;
+    std::int64_t own = 0, inner = 0;
+    for (int c : t_[n].inside) inner = std::max(inner, registers_inside(c));
+    for (std::size_t x = 0; t_[n].what == act::loop && x < t_.tiles.size(); ++x)
+      if (const tile& one = t_.tiles[x];
+          one.in == space::registers && one.at == origin && is_written(n, static_cast<int>(x)))
+        own += bytes_of_thread(one);
+    return own + inner;
+  }
+  bool is_written(int from, int tile) const {
+    bool found = false;
+    for_each_inside(t_, from, [&](int n) {
+      const int parts = t_[n].what == act::merge ? count_of_parts(t_.at(t_[n].value)) : 1;
+      found = found || (t_[n].to >= 0 && tile >= t_[n].to && tile < t_[n].to + parts);
+    });
+    return found;
+  }
+  std::int64_t bytes_of_thread(const tile& x) const {
+    dim elements = 1;
+    for (const auto& s : x.along) elements *= s.extent;
+    const auto n = elements.number();
+    return n ? *n * static_cast<std::int64_t>(size_of(x.type)) / std::max<std::int64_t>(1, threads_inside(x)) : 0;
   }
   /// The threads among which a private tile's positions are divided.
   std::int64_t threads_inside(const tile& x) const {

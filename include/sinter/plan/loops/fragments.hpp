@@ -33,6 +33,13 @@ inline int piece_among(const tree& t, const series<int>& pieces, const series<in
   return -1;
 }
 
+/// The lanes of an operand of an intrinsic whose columns are the turns of a piece: of one, or of two side by side.
+inline const schedules::fragment* lanes_of(const tree& t, int row, int operand, int columns) {
+  const auto& i = schedules::intrinsics()[static_cast<std::size_t>(row)];
+  const bool pair = operand > 0 && columns >= 0 && t.loop(columns).extent.is(2 * i.n);
+  return pair ? &schedules::pair_of(row, operand) : &schedules::operand_of(i, operand);
+}
+
 }  // namespace detail
 
 /// How lanes take the turns of `pieces`, which intrinsics have: as sums, if they do, else as a left or a right operand.
@@ -41,10 +48,9 @@ inline held_fragment fragment_over(const tree& t, const series<int>& pieces) {
     for (const auto& n : t.nodes) {
       const auto axes = detail::axes_of_matrix(t, n);
       if (!axes) continue;
-      const auto& i = schedules::intrinsics()[static_cast<std::size_t>(n.row)];
       held_fragment out{detail::piece_among(t, pieces, operand == 1 ? axes->k : axes->m),
-                        detail::piece_among(t, pieces, operand == 0 ? axes->k : axes->n),
-                        &schedules::operand_of(i, operand)};
+                        detail::piece_among(t, pieces, operand == 0 ? axes->k : axes->n), nullptr};
+      out.lanes = detail::lanes_of(t, n.row, operand, out.columns);
       const auto found = static_cast<std::size_t>((out.rows >= 0) + (out.columns >= 0));
       if (found == pieces.size() && found > 0) return out;
     }
@@ -60,13 +66,12 @@ inline held_fragment fragment_of(const tree& t, int x, const series<int>& inside
       if (s.piece < 0 && t.loop(p).axis == s.axis && t.loop(p).to == bind::matrix) mine.push_back(p);
   if (mine.empty()) return {};
   if (tile.row < 0) return fragment_over(t, mine);
-  const auto& i = schedules::intrinsics()[static_cast<std::size_t>(tile.row)];
   for (const auto& n : t.nodes) {
     const auto axes = detail::axes_of_matrix(t, n);
     if (!axes || n.row != tile.row) continue;
     held_fragment out{detail::piece_among(t, mine, tile.operand == 1 ? axes->k : axes->m),
-                      detail::piece_among(t, mine, tile.operand == 0 ? axes->k : axes->n),
-                      &schedules::operand_of(i, tile.operand)};
+                      detail::piece_among(t, mine, tile.operand == 0 ? axes->k : axes->n), nullptr};
+    out.lanes = detail::lanes_of(t, tile.row, tile.operand, out.columns);
     if (out.rows >= 0 && out.columns >= 0) return out;
   }
   return {};

@@ -104,15 +104,14 @@ class interpreter {
       if (static_cast<int>(d) == s.columns) n = (n + s.wide - 1) / s.wide;
       s.count *= static_cast<std::size_t>(n);
     }
-    s.count *= static_cast<std::size_t>(s.place.empty() ? 1 : fragment_size(x));
+    s.count *= s.place.empty() ? 1 : s.place.size();
     return s;
   }
-  static std::size_t fragment_size(const tile& x) {
-    const auto& f = schedules::operand_of(schedules::intrinsics()[static_cast<std::size_t>(x.row)], x.operand);
-    return static_cast<std::size_t>(f.count() * f.width());
-  }
+  std::size_t fragment_size(int x) const { return shapes_[static_cast<std::size_t>(x)].place.size(); }
   /// The sides that an intrinsic takes as rows and columns, and which lane has which element.
   void hold(const tile& x, extents_of_tile& s) {
+    const schedules::fragment* f =
+        &schedules::operand_of(schedules::intrinsics()[static_cast<std::size_t>(x.row)], x.operand);
     for (const auto& n : t_.nodes) {
       const auto c = n.row == x.row ? axes_of_matrix(t_, n) : std::nullopt;
       if (!c || (x.operand != 2 && operand_of_matrix(t_, n.value, x.value) != x.operand)) continue;
@@ -127,18 +126,20 @@ class interpreter {
       const int rows = side(x.operand == 1 ? c->k : c->m), columns = side(x.operand == 0 ? c->k : c->n);
       if (rows < 0 || columns < 0) continue;
       s.rows = rows, s.columns = columns;
+      for (int p : n.over)
+        if (t_.loop(p).axis == x.along[static_cast<std::size_t>(columns)].axis && t_.loop(p).to == bind::matrix)
+          f = lanes_of(t_, x.row, x.operand, p);
       break;
     }
     const auto& i = schedules::intrinsics()[static_cast<std::size_t>(x.row)];
     s.high = x.operand == 1 ? i.k : i.m;
-    s.wide = x.operand == 0 ? i.k : i.n;
-    const auto& f = schedules::operand_of(i, x.operand);
-    s.registers = f.count();
+    s.registers = f->count();
+    s.wide = s.registers * f->width() / s.high;
     s.place.assign(static_cast<std::size_t>(s.high * s.wide), -1);
-    for (int lane = 0; lane < f.width(); ++lane)
-      for (int r = 0; r < f.count(); ++r) {
-        const int e = f.element(lane, r);
-        s.place[static_cast<std::size_t>((e >> 8) * s.wide + (e & 255))] = lane * f.count() + r;
+    for (int lane = 0; lane < f->width(); ++lane)
+      for (int r = 0; r < f->count(); ++r) {
+        const int e = f->element(lane, r);
+        s.place[static_cast<std::size_t>((e >> 8) * s.wide + (e & 255))] = lane * f->count() + r;
       }
   }
 
@@ -386,6 +387,7 @@ class interpreter {
   // --- cells
 
   series<cell>& cells(int x) {
+    x = t_.memory_of(x);
     const tile& tile = tile_at(x);
     auto& all = is_common(tile) ? common_[static_cast<std::size_t>(x)]
                                 : private_[static_cast<std::size_t>(thread_)][static_cast<std::size_t>(x)];
@@ -417,8 +419,7 @@ class interpreter {
       at = at * static_cast<std::size_t>(n) + static_cast<std::size_t>(c);
     }
     if (!s.place.empty())
-      at =
-          at * fragment_size(tile) + static_cast<std::size_t>(s.place[static_cast<std::size_t>(row * s.wide + column)]);
+      at = at * s.place.size() + static_cast<std::size_t>(s.place[static_cast<std::size_t>(row * s.wide + column)]);
     if (tile.slots > 1) at += s.count * static_cast<std::size_t>(index(tile.at) % tile.slots);
     return at;
   }
@@ -502,7 +503,7 @@ class interpreter {
     const node& n = t_[node_];
     if (n.what != act::define || n.to < 0 || tile_at(n.to).row < 0 || tile_at(x).row < 0) return;
     const auto lane = [&](int tile) {
-      const auto size = fragment_size(tile_at(tile));
+      const auto size = fragment_size(tile);
       return place(tile) % size / static_cast<std::size_t>(shapes_[static_cast<std::size_t>(tile)].registers);
     };
     if (lane(x) != lane(n.to)) fail(text_of_use() + " reads " + name(tile_at(x).value) + " from another lane");
@@ -716,7 +717,7 @@ class interpreter {
     if (x < 0 || tile_at(x).row != n.row || tile_at(x).operand != 2)
       fail(text_of_use() + " weighs " + name(i.args[0]) + ", which no intrinsic made");
     const auto& s = shapes_[static_cast<std::size_t>(x)];
-    const auto lane = place(x) % fragment_size(tile_at(x)) / static_cast<std::size_t>(s.registers);
+    const auto lane = place(x) % fragment_size(x) / static_cast<std::size_t>(s.registers);
     const auto at = [&](int d) { return coordinate(tile_at(x), tile_at(x).along[static_cast<std::size_t>(d)]); };
     const int wanted = static_cast<int>(at(s.rows) % row.m << 8 | at(s.columns) % row.k);
     for (int l = 0; l < row.fx.width(); ++l)
@@ -819,7 +820,7 @@ class interpreter {
         next_point();
         set(rows, row + (e >> 8)), set(columns, column + (e & 255));
         out[static_cast<std::size_t>((e >> 8) * wide + (e & 255))] =
-            raw            ? read_at(x, base + static_cast<std::size_t>(lane * f.count() + r))
+            raw ? read_at(x, base + static_cast<std::size_t>(lane * shapes_[static_cast<std::size_t>(x)].registers + r))
             : operand == 2 ? read(x)
                            : value(v);
       }

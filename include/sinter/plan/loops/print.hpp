@@ -30,6 +30,7 @@ inline std::string text_of_tile(const tree& t, int x) {
            "xys"[tile.operand];
   if (tile.slots > 1) out += " slots " + std::to_string(tile.slots);
   if (tile.padded) out += " padded";
+  if (tile.memory >= 0) out += " in t" + std::to_string(tile.memory);
   return out + " at " + (tile.at < 0 ? "top" : name(t, tile.at));
 }
 

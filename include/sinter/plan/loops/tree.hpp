@@ -67,6 +67,7 @@ struct tile {
   layout as = layout::rows;
   int slots = 1;              ///< the turns of `at` take them in turn
   int at = -1;                ///< -1: outside all loops
+  int memory = -1;            ///< a tile in the same memory, which has the same elements along other axes
   int row = -1, operand = 0;  ///< the lanes of a warp hold it as operand 0, 1 (x, y) or 2 (sum) of this intrinsic
   bool accumulates = false;   ///< the result of merges
   std::uint32_t padded = 0;   ///< bit a: beyond the end of axis a it holds `neutral`
@@ -120,6 +121,11 @@ struct tree {
 
   const instruction& at(int value) const { return code->body[static_cast<std::size_t>(value)]; }
   const piece& loop(int p) const { return pieces[static_cast<std::size_t>(p)]; }
+  /// The tile whose memory, and whose copies, tile x has.
+  int memory_of(int x) const {
+    const int other = tiles[static_cast<std::size_t>(x)].memory;
+    return other < 0 ? x : other;
+  }
   node& operator[](int n) { return nodes[static_cast<std::size_t>(n)]; }
   const node& operator[](int n) const { return nodes[static_cast<std::size_t>(n)]; }
   /// The piece that a loop over p takes turns of.

@@ -119,7 +119,8 @@ class pending_walk {
       return;
     }
     for (const auto& u : uses_of(t_, n, open_))
-      if (is_common(at(u.tile))) out.push_back({u.tile, at(u.tile).at == shifted_ ? shift_ : 0, u.writes, false});
+      if (is_common(at(u.tile)))
+        out.push_back({t_.memory_of(u.tile), at(u.tile).at == shifted_ ? shift_ : 0, u.writes, false});
   }
   bool meets(int c) {
     if (t_[c].what == act::wait) return false;  // a thread waits for its own copies

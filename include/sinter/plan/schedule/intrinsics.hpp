@@ -210,8 +210,41 @@ inline int row_of(std::string_view word) {
 }
 
 /// The fragment of operand 0, 1 (x, y) or 2 (sum).
-inline const fragment& operand_of(const intrinsic& i, int operand) {
+constexpr const fragment& operand_of(const intrinsic& i, int operand) {
   return operand == 0 ? i.fx : operand == 1 ? i.fy : i.fs;
+}
+
+namespace detail {
+
+/// For each row of the table, and its right operand and its sums: the registers' bits of two of them side by side.
+inline constexpr std::size_t most_bits = 8;
+inline constexpr auto bits_of_pairs = [] {
+  std::array<std::array<std::array<std::uint16_t, most_bits>, 2>, std::size(table)> out{};
+  for (std::size_t r = 0; r < out.size(); ++r)
+    for (int operand : {1, 2}) {
+      auto& bits = out[r][static_cast<std::size_t>(operand) - 1];
+      std::size_t n = 0;
+      for (auto adds : operand_of(table[r], operand).registers) bits[n++] = adds;
+      bits[n] = column(table[r].n);
+    }
+  return out;
+}();
+inline constexpr auto pairs = [] {
+  std::array<std::array<fragment, 2>, std::size(table)> out{};
+  for (std::size_t r = 0; r < out.size(); ++r)
+    for (int operand : {1, 2}) {
+      const fragment& one = operand_of(table[r], operand);
+      const auto o = static_cast<std::size_t>(operand) - 1;
+      out[r][o] = {{bits_of_pairs[r][o].data(), one.registers.size() + 1}, one.lanes};
+    }
+  return out;
+}();
+
+}  // namespace detail
+
+/// The fragment of two right operands, or of two sums, side by side: the second one's registers follow the first one's.
+inline const fragment& pair_of(int row, int operand) {
+  return detail::pairs[static_cast<std::size_t>(row)][static_cast<std::size_t>(operand) - 1];
 }
 
 }  // namespace sinter::engine::plan::schedules

@@ -52,10 +52,11 @@ inline schedule make_matrix_attention(const kernel& k, const facts& f, const att
   const auto& i = intrinsics()[static_cast<std::size_t>(row)];
   const int i0 = c.m.back(), j0 = c.n[0], h0 = c.k[0], e0 = o.n.back();
   // 32 rows a warp, if the sums of both products fit its registers.
-  const std::int64_t wide = extent_of(k, e0).number().value_or(0), high = option == 0 && wide <= 64 ? 2 * i.m : i.m,
-                     keys = option == 0   ? 64
-                            : option == 1 ? 32
-                                          : 16;
+  const std::int64_t wide = extent_of(k, e0).number().value_or(0),
+                     high = option >= 3 || (option == 0 && wide <= 64) ? 2 * i.m : i.m,
+                     keys = option == 0 || option == 4   ? 64
+                            : option == 1 || option == 3 ? 32
+                                                         : 16;
   const auto rest = loops::tail::pad;
   steps s("attention", k);
   const int i1 = s.split(i0, high * f.threads, rest), i2 = s.split(i1, high, rest), i3 = s.split(i2, i.m, rest);
@@ -94,13 +95,13 @@ inline schedule make_attention(const kernel& k, const facts& f, int option) {
     bool ahead;
   };
   static constexpr shape shapes[] = {{64, 128, false}, {32, 16, false}, {32, 16, true}};
-  const shape& o = shapes[option];
+  const shape& o = shapes[std::min<int>(option, std::size(shapes) - 1)];
   const attention_parts a = *attention_of(k);
   const contraction& c = a.scores;
   const bool gpu = f.threads > 0;
   const cpu_row on_cpu = gpu ? cpu_row{} : cpu_row_of(k, c, f);
   const int row = gpu ? matrix_row(k, c, f, scope::warp) : on_cpu.row;
-  if (gpu && row >= 0 && !o.ahead && is_plain_load(k, unwidened(k, c.x)) && is_plain_load(k, unwidened(k, c.y)))
+  if (gpu && row >= 0 && option != 2 && is_plain_load(k, unwidened(k, c.x)) && is_plain_load(k, unwidened(k, c.y)))
     if (const int part = weighted_product(k, a, row); part && chains(intrinsics()[static_cast<std::size_t>(row)].fs,
                                                                      intrinsics()[static_cast<std::size_t>(row)].fx, 8))
       return make_matrix_attention(k, f, a, row, part, option);
@@ -149,6 +150,6 @@ inline schedule make_attention(const kernel& k, const facts& f, int option) {
 
 }  // namespace detail
 
-inline constexpr recipe attention{"attention", detail::takes_attention, 3, detail::make_attention};
+inline constexpr recipe attention{"attention", detail::takes_attention, 5, detail::make_attention};
 
 }  // namespace sinter::engine::plan::schedules

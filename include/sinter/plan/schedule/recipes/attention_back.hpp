@@ -52,22 +52,134 @@ inline int row_of_terms(const facts& f) {
       found = static_cast<int>(r);
   return found;
 }
+/// The row of the intrinsics of a GPU for factors of 16 bits. Those in memory are taken as they lie, weights are rounded; -1: none.
+inline int row_of_chain(const kernel& k, const chained_parts& a, const facts& f) {
+  const int row = matrix_row(k, a.scores[0], f, scope::warp);
+  if (row < 0) return -1;
+  const intrinsic& i = intrinsics()[static_cast<std::size_t>(row)];
+  if (size_of(i.x) != 2 || !chains(i.fs, i.fx, i.n)) return -1;
+  const auto fits = [&](int v) {
+    const int narrow = unwidened(k, v);
+    return is_plain_load(k, narrow) && k.body[static_cast<std::size_t>(narrow)].type == i.y;
+  };
+  for (const auto& c : a.scores)
+    if (!fits(c.x) || !fits(c.y)) return -1;
+  for (const auto& c : a.sums)
+    if (!fits(c.y)) return -1;
+  return row;
+}
 inline bool takes_attention_back(const kernel& k, const facts& f) {
-  if (f.threads > 0 || row_of_terms(f) < 0) return false;
   const auto parts = chained_of(k);
-  if (!parts) return false;
+  if (!parts || (f.threads > 0 ? row_of_chain(k, *parts, f) : row_of_terms(f)) < 0) return false;
   for (const auto* all : {&parts->scores, &parts->sums})
     for (const auto& c : *all)
       if (k.body[static_cast<std::size_t>(c.reduce)].type != dtype::f32) return false;
   return true;
 }
 
+/// The loads of which the left factors of sums are computed and that vary along the rows alone, or along the columns alone.
+struct side_loads {
+  series<int> rows, columns;
+};
+inline side_loads side_loads_of(const kernel& k, const chained_parts& a) {
+  side_loads out;
+  series<char> seen(k.body.size(), 0);
+  const std::uint32_t row = 1u << a.scores[0].m.back(), column = 1u << a.scores[0].n.back();
+  const auto walk = [&](auto&& self, int v) -> void {
+    if (std::exchange(seen[static_cast<std::size_t>(v)], 1)) return;
+    const instruction& i = k.body[static_cast<std::size_t>(v)];
+    if (i.kind == kind::reduce) return;
+    if (is_plain_load(k, v) && (i.axes & row) && !(i.axes & column)) out.rows.push_back(v);
+    if (is_plain_load(k, v) && (i.axes & column) && !(i.axes & row) && size_of(i.type) == 4) out.columns.push_back(v);
+    for (int x : i.args) self(self, x);
+  };
+  for (const auto& c : a.sums) walk(walk, c.x);
+  return out;
+}
+
+/// The tiles of products on matrix units, and of sums: factors come to shared memory, of columns two blocks, and from there to registers.
+inline void stage_chain(steps& s, const kernel& k, const chained_parts& a, int row, int r0, int c0, int c1) {
+  const auto shared = loops::space::shared, registers = loops::space::registers;
+  const auto swizzled = loops::layout::swizzle128;
+  const auto async = loops::mover::async;
+  for (const auto& one : a.scores) {
+    s.add(stage{unwidened(k, one.x), r0, shared, swizzled, 1, async});
+    s.add(stage{unwidened(k, one.x), one.k[0], registers});
+    s.add(stage{unwidened(k, one.y), c0, shared, swizzled, 2, async});
+    s.add(stage{unwidened(k, one.y), one.k[0], registers});
+    s.add(keep{one.reduce, c0});
+    s.add(use_matrix{one.reduce, row});
+  }
+  const side_loads sides = side_loads_of(k, a);
+  for (int v : sides.rows) s.add(stage{v, r0, registers});
+  for (int v : sides.columns) s.add(stage{v, c0, shared, loops::layout::rows, 2, async});
+  for (const auto& one : a.sums) {
+    s.add(stage{unwidened(k, one.y), c0, shared, swizzled, 2, async});
+    s.add(stage{one.x, c0, registers});
+    s.add(stage{unwidened(k, one.y), c1, registers});
+    s.add(keep{one.reduce, r0});
+    s.add(use_matrix{one.reduce, row});
+  }
+}
+
+/// On the matrix units of a GPU: the weights of a block are left factors in registers, as the products' sums lie there. Options: the rows
+/// of a warp, and the columns of a block.
+inline schedule make_matrix_attention_back(const kernel& k, const facts& f, int option) {
+  const chained_parts a = *chained_of(k);
+  const int row = row_of_chain(k, a, f);
+  const intrinsic& i = intrinsics()[static_cast<std::size_t>(row)];
+  const contraction& c = a.scores[0];
+  const int r0 = c.m.back(), c0 = c.n.back();
+  std::int64_t wide = 0;
+  for (const auto& one : a.sums) wide += extent_of(k, one.n[0]).number().value_or(0);
+  // The sums of both kinds of products fit a thread's registers.
+  const std::int64_t columns = option == 2                ? 16
+                               : option > 0 || wide > 128 ? 32
+                                                          : 64,
+                     high = option == 3 || (option == 1 && wide <= 64) ? 2 * i.m : i.m;
+  const auto rest = loops::tail::pad;
+  const std::int64_t pair = 2 * i.n;
+  steps s("attention back", k);
+  const int r1 = s.split(r0, high * f.threads, rest), r2 = s.split(r1, high, rest), r3 = s.split(r2, i.m, rest);
+  const int c1 = s.split(c0, columns, rest), c2 = s.split(c1, pair, rest);
+  series<int> outer = c.batch, deep, further, inner{r3, c2};
+  append(outer, all_but_last(c.m));
+  outer.push_back(r0);
+  for (const auto& one : a.scores) {
+    deep.push_back(one.k[0]);
+    inner.push_back(s.split(one.k[0], i.k, rest));
+  }
+  for (const auto& one : a.sums) {
+    further.push_back(one.n[0]);
+    inner.push_back(s.split(one.n[0], pair, rest));
+  }
+  series<int> order = outer;
+  append(order, all_but_last(c.n));
+  append(order, {c0, r1});
+  append(order, deep);
+  append(order, {c1});
+  append(order, further);
+  order.push_back(r2);
+  for (int x = 0; x < static_cast<int>(k.axes.size()); ++x)
+    if (!std::count(order.begin(), order.end(), x)) order.push_back(x);
+  append(order, inner);
+  s.add(reorder{order});
+  s.bind(outer, loops::bind::grid);
+  s.bind({r1}, loops::bind::threads);
+  s.bind({r2, c1}, loops::bind::unrolled);
+  s.bind(further, loops::bind::unrolled);
+  s.bind(inner, loops::bind::matrix);
+  stage_chain(s, k, a, row, r0, c0, c1);
+  return s.done();
+}
+
 /// Options: the blocks of rows and of columns.
 inline schedule make_attention_back(const kernel& k, const facts& f, int option) {
+  if (f.threads > 0) return make_matrix_attention_back(k, f, option);
   struct shape {
     std::int64_t rows, columns;
   };
-  static constexpr shape shapes[] = {{64, 128}, {16, 32}};
+  static constexpr shape shapes[] = {{64, 128}, {16, 32}, {16, 32}, {16, 32}};
   const chained_parts a = *chained_of(k);
   const int row = row_of_terms(f);
   const intrinsic& i = intrinsics()[static_cast<std::size_t>(row)];
@@ -119,6 +231,6 @@ inline schedule make_attention_back(const kernel& k, const facts& f, int option)
 
 }  // namespace detail
 
-inline constexpr recipe attention_back{"attention back", detail::takes_attention_back, 2, detail::make_attention_back};
+inline constexpr recipe attention_back{"attention back", detail::takes_attention_back, 4, detail::make_attention_back};
 
 }  // namespace sinter::engine::plan::schedules
