@@ -236,7 +236,10 @@ class importer {
     if (x.refused) wire::fail_file(*x.refused);
     const auto& t = engine::current();
     if (x.x.is_traced()) return value_of(x.x.node(place_of_nodes()));
-    if (x.host && (!x.x.defined() || x.host->count() == 1)) return host_node(*x.host);
+    if (x.host && !x.x.defined()) return host_node(*x.host);
+    // A number is a constant, whether or not a row has read it.
+    if (item known = x; x.x.defined() && x.x.shape().numel().bits == 1 && is_known(known))
+      return host_node(*known.host);
     const device where = t->outermost().where.value_or(engine::default_device());
     if (x.x.memory().where() == where || !x.x.defined()) return value_of(x.x.node(place_of_nodes()));
     dynamic_tensor& moved = m_.on_devices[{x.x.bytes(), where.index}];
