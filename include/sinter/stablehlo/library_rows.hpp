@@ -1,6 +1,7 @@
 // stablehlo/library_rows.hpp: steps of sinter's libraries as StableHLO operations: transforms, factors of matrices.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <string_view>

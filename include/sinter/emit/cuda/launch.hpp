@@ -35,7 +35,7 @@ inline const series<piece>& cuda_pieces() {
       {prelude_cuda_mma, {"mma_bf16", "mma_f16", "mma_tf32", "mma_s8"}},
       {prelude_cuda_matrices, {"load_matrices", "swizzled", "swizzled_place", "element", "put_element", "part_of"}},
       {prelude_cuda_copy_part, {"copy_part"}},
-      {prelude_cuda_bounds, {"least", "most", "floor_quotient"}},
+      {prelude_cuda_bounds, {"least", "most", "floor_quotient", "opaque"}},
       {prelude_cuda_powers, {"exp2_near", "fused", "most_or_nan", "packed"}},
       {prelude_cuda_scan, {"shuffle_up"}},
       {prelude_cuda_product, {"multiply_add"}},

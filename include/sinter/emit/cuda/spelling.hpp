@@ -558,7 +558,11 @@ class tree_printer {
       if (unroll && !count) refuse("cuda: an unrolled loop has no fixed number of turns");
       out_.line(unroll ? "#pragma unroll" : whole ? "#pragma unroll 2" : "#pragma unroll 1");
       const std::string i = turn(t_.origin(p));
-      out_.block("for (" + p_.idx() + " " + i + " = " + low + "; " + i + " < " + high + "; ++" + i + ")",
+      // Of a loop of known length ptxas may make several copies, which takes seconds.
+      const bool hides = count && !whole && !unroll;
+      const std::string end = hides ? "end" + number(p) : high,
+                        also = hides ? ", " + end + " = opaque((" + p_.idx() + ")" + high + ")" : "";
+      out_.block("for (" + p_.idx() + " " + i + " = " + low + also + "; " + i + " < " + end + "; ++" + i + ")",
                  [&] { enter(n); });
     };
     if (plain) inside();

@@ -89,11 +89,15 @@ template <int B> SX void copy_part(void* to, int offset, const void* from, int b
 }  // namespace sx
 )prelude";
 
-/// least(a, b), most(a, b); floor_quotient(a, b) for b > 0: the bounds of loops.
+/// least(a, b), most(a, b); floor_quotient(a, b) for b > 0: the bounds of loops. opaque(n) is n, unknown to the compiler.
 inline constexpr std::string_view prelude_cuda_bounds = R"prelude(
 namespace sx {
 SX_T T least(T a, T b) { return a < b ? a : b; }
 SX_T T most(T a, T b) { return a > b ? a : b; }
+SX_T T opaque(T n) {
+  asm volatile("" : "+r"(n));
+  return n;
+}
 SX_T T floor_quotient(T a, T b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
 }  // namespace sx
 )prelude";
