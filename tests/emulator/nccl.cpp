@@ -14,12 +14,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <random>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -35,24 +33,28 @@ constexpr int sizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2};
 
 std::string folder() { return emulator::setting("SINTER_EMULATOR_NCCL_FOLDER", "/tmp"); }
 
-/// A file that others see complete or not at all.
+/// A file that others see complete or not at all. Streams of C++ would need the program's copy of its library.
 void post(const std::string& name, const std::string& head, const void* data, std::size_t bytes) {
   const std::string path = folder() + "/" + name, early = path + ".part";
-  std::ofstream out(early, std::ios::binary);
-  out << head << '\n';
-  out.write(static_cast<const char*>(data), static_cast<std::streamsize>(bytes));
-  out.close();
+  std::FILE* const out = std::fopen(early.c_str(), "wb");
+  if (out == nullptr) return;
+  std::fwrite(head.data(), 1, head.size(), out);
+  std::fputc('\n', out);
+  std::fwrite(data, 1, bytes, out);
+  std::fclose(out);
   std::rename(early.c_str(), path.c_str());
 }
 bool exists(const std::string& name) { return ::access((folder() + "/" + name).c_str(), R_OK) == 0; }
 /// The first line, and the rest.
 std::pair<std::string, std::string> read(const std::string& name) {
-  std::ifstream in(folder() + "/" + name, std::ios::binary);
-  std::string head;
-  std::getline(in, head);
-  std::ostringstream rest;
-  rest << in.rdbuf();
-  return {head, rest.str()};
+  std::string all;
+  if (std::FILE* const in = std::fopen((folder() + "/" + name).c_str(), "rb")) {
+    char part[4096];
+    for (std::size_t n; (n = std::fread(part, 1, sizeof part, in)) != 0;) all.append(part, n);
+    std::fclose(in);
+  }
+  const auto end = all.find('\n');
+  return {all.substr(0, end), end == all.npos ? "" : all.substr(end + 1)};
 }
 void remove(const std::string& name) { ::unlink((folder() + "/" + name).c_str()); }
 
@@ -182,12 +184,12 @@ int exchange(communicator* c, kind what, const void* in, void* out, std::size_t 
   const std::size_t item = static_cast<std::size_t>(sizes[type]), bytes = count * item,
                     given = what == kind::reduce_scatter ? bytes * static_cast<std::size_t>(s->ranks) : bytes;
   const std::uint64_t number = s->next++;
-  std::ostringstream head;
-  head << "exchange " << static_cast<int>(what) << " of " << count << " " << type << " op " << op << " root " << root;
+  const std::string text = "exchange " + std::to_string(static_cast<int>(what)) + " of " + std::to_string(count) + " " +
+                           std::to_string(type) + " op " + std::to_string(op) + " root " + std::to_string(root);
   const auto name = [s](std::uint64_t n, int r) { return s->file(std::to_string(n) + "." + std::to_string(r)); };
   const auto parts = std::make_shared<std::vector<std::string>>();
   const auto told = std::make_shared<bool>(false), posted = std::make_shared<bool>(false);
-  const auto ready = [=, text = head.str()] {
+  const auto ready = [=] {
     if (s->aborted) return true;
     if (!std::exchange(*posted, true)) post(name(number, s->rank), text, in, given);
     while (parts->size() < static_cast<std::size_t>(s->ranks)) {
