@@ -27,6 +27,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GIB = 1 << 30
+CORES = len(os.sched_getaffinity(0))
 
 
 def parsed():
@@ -108,7 +109,7 @@ def by_mpirun(args, ranks, words, more):
     command = [] if ranks == 1 else [launcher, "--oversubscribe", "--bind-to", "none", "-np", str(ranks)]
     if ranks > 1 and os.getuid() == 0:
         command.append("--allow-run-as-root")
-    threads = max(1, (os.cpu_count() or 1) // ranks)
+    threads = max(1, CORES // ranks)
     env = dict(os.environ, OMP_NUM_THREADS=str(threads), OMP_WAIT_POLICY="passive", **more)
     p = subprocess.Popen(command + [args.program] + words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
     return checked(values(finished([p], 600)), words)
@@ -245,7 +246,7 @@ def cpu_tables(args):
             times.append(got["first_ms"])
         return statistics.median(times)
     one, many = first(1), first(ranks)
-    told(f"first call, {os.cpu_count()} cores", "one rank ms", f"{ranks} ranks ms", "ratio")
+    told(f"first call, {CORES} cores", "one rank ms", f"{ranks} ranks ms", "ratio")
     told("", one, many, many / one)
     got = by_mpirun(args, ranks, ["hit"], {})
     told("a hit", "call ns", "counted ns", "beyond ns", "exchange us")
