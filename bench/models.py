@@ -60,7 +60,7 @@ def measured(call, sync):
 
 # ---- PyTorch. Each row is a maker of (function, arguments, parameters to train or None).
 
-def torch_rows(torch, device, args):
+def torch_rows(torch, device, args, wrap=lambda net: net):
     import torch.nn.functional as F
     from torch import nn
 
@@ -277,7 +277,7 @@ def torch_rows(torch, device, args):
 
     def train(make, loss, x, y, half=False):
         def of(compiler):
-            net = make().to(device)
+            net = wrap(make().to(device))
             optimiser = torch.optim.AdamW(net.parameters(), lr=1e-3)
             def loss_of(x, y):
                 with torch.autocast(device, dtype=torch.bfloat16, enabled=half):
