@@ -75,10 +75,10 @@ inline void run(device on) {
   }
   check("turned", 24, 130, on, turned);
   check("special", 33, 130, on, soft, true);
-  // The product's elements and their softmax are one block.
+  // The product's elements and their softmax are one block. Panels of products need less than another one.
   const report r = check("softmax", 400, 3000, on, soft);
   CHECK(r.scratch_bytes >= 400 * 3000 * 4);
-  CHECK(r.scratch_bytes < 400 * 3000 * 4 * 3 / 2);
+  CHECK(r.scratch_bytes < 2 * 400 * 3000 * 4);
 }
 
 }  // namespace in_place_programs

@@ -3,6 +3,8 @@
 
 #include <signal.h>
 
+#include <initializer_list>
+
 namespace sinter::engine::run {
 
 /// While it lives, threads that this thread starts leave signals to the program's own threads. A thread's own faults stay open: the

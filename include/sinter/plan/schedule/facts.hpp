@@ -25,7 +25,7 @@ struct facts {
 /// The facts of a GPU. f32 on matrix units, whose operands are rounded, is an option.
 inline facts device_facts(const target& t) {
   // 255 registers, less those for addresses and turns.
-  facts f{.register_bytes = 4 * 215, .shared_bytes = t.shared_bytes, .processors = t.multiprocessors, .threads = 4};
+  facts f{.register_bytes = 4 * 248, .shared_bytes = t.shared_bytes, .processors = t.multiprocessors, .threads = 4};
   if (!t.copies_async) f.has = [](std::string_view) { return false; };
   else if (t.tf32) f.has = [](std::string_view what) { return what == "sm_80" || what == "tf32"; };
   else f.has = [](std::string_view what) { return what == "sm_80"; };

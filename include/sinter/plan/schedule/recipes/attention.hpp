@@ -53,7 +53,7 @@ inline schedule make_matrix_attention(const kernel& k, const facts& f, const att
   const int i0 = c.m.back(), j0 = c.n[0], h0 = c.k[0], e0 = o.n.back();
   // 32 rows a warp, if the sums of both products fit its registers.
   const std::int64_t wide = extent_of(k, e0).number().value_or(0),
-                     high = option >= 3 || (option == 0 && wide <= 64) ? 2 * i.m : i.m,
+                     high = option == 3 || (option == 0 && wide <= 128) ? 2 * i.m : i.m,
                      keys = option == 0 || option == 4   ? 64
                             : option == 1 || option == 3 ? 32
                                                          : 16;
