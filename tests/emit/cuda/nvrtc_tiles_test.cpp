@@ -84,7 +84,8 @@ TEST_CASE("attention spills nothing") {
   golden("tiles_attention", causal);
   is_lean("head 64", causal, 255);
   for (bool bounded : {false, true})
-    is_lean("head 128", source_of(schedules::attention, attention_of(2048, 2048, 128, 128, dtype::f16, bounded), 0), 255);
+    is_lean("head 128", source_of(schedules::attention, attention_of(2048, 2048, 128, 128, dtype::f16, bounded), 0),
+            255);
 }
 
 TEST_CASE("gradients of attention spill nothing") {

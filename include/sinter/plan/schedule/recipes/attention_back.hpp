@@ -133,7 +133,9 @@ inline schedule make_matrix_attention_back(const kernel& k, const facts& f, int 
   std::int64_t wide = 0;
   for (const auto& one : a.sums) wide += extent_of(k, one.n[0]).number().value_or(0);
   // The sums of both kinds of products fit a thread's registers.
-  const std::int64_t columns = option == 2 ? 16 : option == 3 && wide <= 128 ? 64 : 32,
+  const std::int64_t columns = option == 2                  ? 16
+                               : option == 3 && wide <= 128 ? 64
+                                                            : 32,
                      high = (option == 0 && wide <= 128) || (option == 1 && wide <= 64) ? 2 * i.m : i.m;
   const auto rest = loops::tail::pad;
   const std::int64_t pair = 2 * i.n;
