@@ -8,7 +8,7 @@ PROGRAM is the built bench/mesh. On GPUs, one a rank: an all_reduce of 1 GiB of 
 1x64 (`short`) tokens a GPU on one rank and on all; the same with parameters divided (`sharded`). `ms` is the median of a step,
 of batches of ten; `efficiency` is the step of one rank over that of all ranks. `exposed` is the time by which all ranks' step is
 longer; its `limit` is what an all_reduce of the gradients takes beyond the backward pass, and 5 % of the step. `hidden` is the
-part of such an all_reduce that is not exposed. --recorded: one rank replays recorded graphs.
+part of such an all_reduce that is not exposed. --recorded: calls replay recorded graphs.
 
 --cpu: the first call of a training step on ranks that mpirun starts, beside one rank's, both without any cache; and what a call
 with collectives takes beside them.
@@ -181,6 +181,10 @@ def sizes(args):
     return [("train", 1, 8), ("short", 1, 4)] if args.small else [("train", 8, 1024), ("short", 1, 64)]
 
 
+def options(args):
+    return ["--small"] * args.small + ["--recorded"] * args.recorded
+
+
 def told(name, *cells):
     print(f"{name:28}" + "".join(f"{c:>14}" if isinstance(c, str) else f"{c:14.3f}" for c in cells), flush=True)
 
@@ -194,8 +198,8 @@ def print_reduce(args, ranks, peer_of_all):
 
 
 def print_training(args, ranks, part, batch, length, peer_of_one, peer_of_all):
-    words = ["train", "--batch", str(batch), "--length", str(length), "--steps", str(args.steps)] + (["--small"] if args.small else [])
-    one = on_gpus(args, 1, words + ["--parts"] + (["--recorded"] if args.recorded else []))
+    words = ["train", "--batch", str(batch), "--length", str(length), "--steps", str(args.steps)] + options(args)
+    one = on_gpus(args, 1, words + ["--parts"])
     all_ranks = on_gpus(args, ranks, words)
     gradients = int(one["parameter_bytes"])
     alone = on_gpus(args, ranks, ["reduce", str(gradients), "--steps", str(args.steps)])["ms"]
@@ -212,7 +216,7 @@ def print_training(args, ranks, part, batch, length, peer_of_one, peer_of_all):
 
 def print_sharded(args, ranks, whole):
     part, batch, length = sizes(args)[0]
-    words = ["train", "--batch", str(batch), "--length", str(length), "--steps", str(args.steps)] + (["--small"] if args.small else [])
+    words = ["train", "--batch", str(batch), "--length", str(length), "--steps", str(args.steps)] + options(args)
     whole = whole or on_gpus(args, ranks, words)
     mine = on_gpus(args, ranks, words + ["--sharded"])
     told(f"GPT-2 {batch}x{length}, {ranks} ranks", "ms", "rate", "params MB", "arguments MB", "scratch MB", "peak MB", "exchanges")

@@ -272,6 +272,12 @@ def check_nccl(all_results, program, folder):
             run = by_hand(ranks, program, words, {**emulated(folder, files), **more},
                           by_local_rank(ranks, each or (lambda r: {})), KERNELS)
         all_results.note(f"NCCL {name}", run, problem_of(run, range(ranks), pattern))
+    # Each rank records for itself: the last one does not where its work is waited for.
+    for name, more, last in (("recorded", {}, {}), ("recorded, work put off", hostile, {}), ("recorded by some ranks", {}, {"SINTER_CUDA_SYNC": "1"})):
+        with tempfile.TemporaryDirectory() as files:
+            run = by_hand(4, program, ["training", "recorded"], {**emulated(folder, files), "SINTER_LOGS": "perf", **more},
+                          by_local_rank(4, lambda r: last if r == 3 else {}), KERNELS)
+        all_results.note(f"NCCL training, {name}", run, problem_of(run, range(4), "^right", r"recorded \d+ steps in \d+ pieces"))
     for victim in (0, 1):
         with tempfile.TemporaryDirectory() as files:
             run = by_hand(3, program, ["read", str(victim)], {**emulated(folder, files), **quick, **hostile}, by_local_rank(3))
@@ -286,7 +292,7 @@ def check_nccl(all_results, program, folder):
 
 def check_gpus(all_results, program):
     """Two real GPUs, with NCCL."""
-    for words in (["gpus", "2"], ["training"], ["equal"]):
+    for words in (["gpus", "2"], ["training"], ["training", "recorded"], ["equal"]):
         run = by_hand(2, program, words, {"SINTER_DEVICE": "cuda"}, by_local_rank(2))
         all_results.note(f"GPUs {' '.join(words)}", run, problem_of(run, range(2), "^right"))
     run = by_hand(2, program, ["read", "1"], {"SINTER_DEVICE": "cuda"}, by_local_rank(2))

@@ -122,13 +122,15 @@ auto loss(W w, X x) {
 }
 
 /// Steps of gradient descent, against one device.
-void run_training() {
+void run_training(mode how) {
   const auto m = make_mesh<dp, tp>({2, mesh_ranks() / 2});
   const auto x = some(12, 5, 0.5), w = some(5, 4 * m.size<tp>());
-  const auto step = compile(shard_map(m, [](W a, X b) {
-    auto [l, g] = value_and_grad(loss)(a, b);
-    return std::tuple{l, as<shard<tp, 1>>(a - g * 0.001)};
-  }));
+  const auto step = compile(shard_map(m,
+                                      [](W a, X b) {
+                                        auto [l, g] = value_and_grad(loss)(a, b);
+                                        return std::tuple{l, as<shard<tp, 1>>(a - g * 0.001)};
+                                      }),
+                            {.mode = how});
   const auto whole = compile([](tensor<double, 2> a, tensor<double, 2> b) {
     auto [l, g] =
         value_and_grad([](tensor<double, 2> u, tensor<double, 2> v) { return sum(square(relu(matmul(v, u)))); })(a, b);
@@ -298,7 +300,7 @@ int main(int count, char** words) {
   const std::string what = count > 1 ? words[1] : "";
   const std::map<std::string, std::function<void()>> programs{
       {"collectives", run_collectives},
-      {"training", run_training},
+      {"training", [&] { run_training(count > 2 ? mode::reduce_overhead : mode::standard); }},
       {"equal", [] { run_guards(false); }},
       {"differ", [] { run_guards(true); }},
       {"loops", run_loops},

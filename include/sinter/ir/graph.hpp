@@ -123,6 +123,7 @@ struct foreign_kernel {
   int threads = 256;  ///< of a block; each element of the first result has a thread
   callback<void(foreign_arrays operands, foreign_arrays results, void* stream)> launch;
   bool apart = false;  ///< launched on the stream for exchanges, beside other steps
+  bool brief = false;  ///< `launch` calls nothing of the user's, and recorded calls run it between their graphs
 };
 
 /// A user's function, or the derivative rules of a call. Its identity represents it in comparisons of graphs.

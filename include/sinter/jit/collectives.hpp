@@ -336,11 +336,13 @@ class collective_steps {
     f->host = [axis, ranks, where = n.where](ir::foreign_arrays, ir::foreign_arrays out) {
       *static_cast<std::int64_t*>(out[0].data) = group_along(axis, ranks, "axis_index", where).index();
     };
-    if (on_gpus_)
+    if (on_gpus_) {
+      f->gpu.brief = true;
       f->gpu.launch = [axis, ranks, where = n.where](ir::foreign_arrays, ir::foreign_arrays out, void* stream) {
         const std::int64_t own = group_along(axis, ranks, "axis_index", where).index();
         run::cuda::write_number(out[0].data, own, stream);
       };
+    }
     return pushed(n, std::move(f), {}, {dtype::i64, {}}).id();
   }
 

@@ -17,6 +17,7 @@
 #include "../../run/cuda/program/blas.hpp"
 #include "../../run/cuda/program/nvrtc.hpp"
 #include "../../run/cuda/program/program.hpp"
+#include "../../run/ranks.hpp"
 #include "code.hpp"
 #include "cuda_assembly.hpp"
 #include "cuda_parts.hpp"
@@ -504,7 +505,8 @@ struct compiled_cuda {
       for (std::size_t i = 0; i < donors.size(); ++i)
         if (how.mode == mode::reduce_overhead && can_hold(donors[i], i, r))
           to.launches.shared.push_back({where.operand.at(r.node), static_cast<int>(i)});
-    to.launches.tuned = apart && !how.deterministic;
+    // Ranks repeat the computations of invariant values, whose bits are to be equal: none measures for itself.
+    to.launches.tuned = apart && !how.deterministic && !run::world().is_of_processes();
     to.launches.choose = emit::choose_source;
   }
 };

@@ -39,6 +39,7 @@ class device_function final : public run::cuda::routine {
   }
   std::int64_t scratch_bytes() const override { return bytes_; }
   bool is_apart() const override { return function_->gpu.apart; }
+  bool is_brief() const override { return function_->gpu.apart || function_->gpu.brief; }
 
  private:
   std::shared_ptr<const ir::foreign> function_;

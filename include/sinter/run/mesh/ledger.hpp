@@ -184,6 +184,7 @@ class rank_ledger {
     }
     if (asked_.empty()) return;
     const auto last = asked_.upper_bound({number, any_turn});
+    if (last == asked_.begin()) return;  // a rank that is ahead waits for this one
     for (auto at = asked_.lower_bound({number, 0}); at != last; ++at)
       for (const auto& [who, theirs] : at->second) answer(who, at->first, *guards, theirs);
     asked_.erase(asked_.begin(), last);

@@ -1,11 +1,13 @@
 // Steps on the stream for exchanges: other steps wait for them where they touch the same memory, and only there.
 #include <doctest/doctest.h>
 #include <sinter/run/cuda/program/control.hpp>
+#include <sinter/run/cuda/program/graph.hpp>
 #include <sinter/run/cuda/program/order.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
+#include <memory>
 #include <random>
 #include <stdexcept>
 #include <vector>
@@ -28,6 +30,7 @@ class copy_step final : public cuda::routine {
                                reinterpret_cast<cuda::api::address>(buffers[0]), bytes_, q.handle);
   }
   bool is_apart() const override { return apart_; }
+  bool is_brief() const override { return true; }
 
  private:
   std::size_t bytes_;
@@ -71,6 +74,25 @@ TEST_CASE("steps apart know what they wait for, and what waits for them") {
   CHECK(apart[1].before == 5);
 }
 
+TEST_CASE("a recorded call has steps apart between its graphs") {
+  cuda::sequence s;
+  s.given = 4;
+  s.steps = {fill_of(0, 1), fill_of(3, 5),        copy_of(0, 1, true), copy_of(1, 2, true),
+             fill_of(3, 6), copy_of(2, 3, false), fill_of(0, 2)};
+  CHECK(cuda::pieces_of(s).size() == 1);
+  s.apart = cuda::steps_apart(s);
+  const auto pieces = cuda::pieces_of(s);
+  REQUIRE(pieces.size() == 4);
+  const std::size_t steps[] = {1, 2, 1, 1}, waits[] = {0, 0, 2, 0}, requests[] = {2, 0, 0, 0};
+  for (std::size_t k = 0; k < 4; ++k) {
+    CAPTURE(k);
+    CHECK(pieces[k].steps->steps.size() == steps[k]);
+    CHECK(pieces[k].waits == waits[k]);
+    CHECK(pieces[k].requests == requests[k]);
+    CHECK(pieces[k].is_alone == (k == 2));
+  }
+}
+
 TEST_CASE("sequences with steps apart compute what they compute in a row") {
   std::mt19937 random(7);
   const auto any = [&](int below) { return static_cast<int>(random() % static_cast<unsigned>(below)); };
@@ -103,15 +125,25 @@ TEST_CASE("sequences with steps apart compute what they compute in a row") {
       }
     }
     s.apart = cuda::steps_apart(s);
-    std::vector<storage> given;
-    std::vector<void*> table;
-    for (int k = 0; k < arrays; ++k) {
-      given.push_back(on_gpu(std::vector<unsigned char>(bytes, 9)));
-      table.push_back(given.back().data());
+    // Step by step, then recorded: more sets of addresses than there are copies, and the first ones again.
+    cuda::recording recorded(s, std::make_shared<cuda::scratch_pool>());
+    std::vector<std::vector<storage>> sets(6);
+    for (std::size_t call = 0; call < 9; ++call) {
+      auto& given = sets[call % sets.size()];
+      given.clear();
+      std::vector<void*> table;
+      for (int k = 0; k < arrays; ++k) {
+        given.push_back(on_gpu(std::vector<unsigned char>(bytes, 9)));
+        table.push_back(given.back().data());
+      }
+      if (call == 0) cuda::execute(s, table, nullptr);
+      else recorded.launch(table, nullptr);
+      CAPTURE(turn);
+      CAPTURE(call);
+      for (int k = 0; k < arrays; ++k)
+        CHECK(on_host<unsigned char>(given[static_cast<std::size_t>(k)], bytes) == want[static_cast<std::size_t>(k)]);
     }
-    cuda::execute(s, table, nullptr);
-    for (int k = 0; k < arrays; ++k)
-      CHECK(on_host<unsigned char>(given[static_cast<std::size_t>(k)], bytes) == want[static_cast<std::size_t>(k)]);
+    CHECK(recorded.copies() > 0);
   }
 }
 
@@ -124,4 +156,10 @@ TEST_CASE("what follows a step that fails waits for the steps apart before it") 
   void* const table[] = {a.data(), b.data()};
   CHECK_THROWS_WITH_AS(cuda::execute(s, table, nullptr), "this step fails", std::runtime_error);
   CHECK(on_host<unsigned char>(b, bytes) == std::vector<unsigned char>(bytes, 1));
+  s.steps.insert(s.steps.begin() + 1, fill_of(0, 2));  // recorded are two steps or more
+  s.apart = cuda::steps_apart(s);
+  cuda::recording recorded(s, std::make_shared<cuda::scratch_pool>(), 0);
+  CHECK_THROWS_WITH_AS(recorded.launch(table, nullptr), "this step fails", std::runtime_error);
+  CHECK(recorded.copies() == 1);
+  CHECK(on_host<unsigned char>(b, bytes) == std::vector<unsigned char>(bytes, 2));
 }

@@ -194,12 +194,10 @@ class exchange_watch {
       return f();
     };
     nccl_api::result r = locked(ask);
-    const auto start = std::chrono::steady_clock::now();
     for (int turn = 0; r == nccl_api::in_progress; ++turn) {
       if (const std::string why = g.failure(); !why.empty()) fail(e, why);
       if (turn > 1000) std::this_thread::sleep_for(std::chrono::microseconds(100));
-      if (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > run::detail::mesh_timeout())
-        r = nccl_timeout(g, e);
+      if (watched.seconds() > run::detail::mesh_timeout()) r = nccl_timeout(g, e);
       else if (const auto asked = locked([&] { return call.state(c.handle, &r); }); asked != nccl_api::success)
         r = asked;
     }
@@ -255,23 +253,27 @@ class exchange_watch {
     bool told;
   };
 
-  /// While it lives, the thread looks whether the mesh fails, although no exchange may be pending yet.
+  /// While it lives, the thread looks whether the mesh fails, although no exchange may be pending yet. A request that takes too
+  /// long fails it: to the other ranks this one has asked for the exchange, and its GPU is busy.
   struct request_scope {
     request_scope(exchange_watch& w, rank_group& g, api::context where) : all(w), group(&g) {
       const std::lock_guard lock(all.mutex_);
       all.start_watching(where);
-      all.asking_.push_back(group);
+      all.asking_.push_back(this);
       all.work_.notify_one();
     }
     ~request_scope() {
       const std::lock_guard lock(all.mutex_);
-      all.asking_.erase(std::find(all.asking_.begin(), all.asking_.end(), group));
+      all.asking_.erase(std::find(all.asking_.begin(), all.asking_.end(), this));
     }
     request_scope(const request_scope&) = delete;
     request_scope& operator=(const request_scope&) = delete;
+    double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); }
     exchange_watch& all;
     rank_group* group;
+    std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   };
+  static constexpr const char* nccl_is_late = "NCCL does not begin within SINTER_MESH_TIMEOUT";
 
   /// The caller holds the mutex.
   void start_watching(api::context where) {
@@ -292,7 +294,7 @@ class exchange_watch {
   }
 
   static nccl_api::result nccl_timeout(rank_group& g, const exchange& e) {
-    g.fail_all("NCCL does not begin within SINTER_MESH_TIMEOUT");
+    g.fail_all(nccl_is_late);
     fail(e, g.failure());
   }
   /// What make() tells: '+', the GPU, a zero byte, and from rank 0 of the group the id; or '-' and a problem.
@@ -397,8 +399,10 @@ class exchange_watch {
   /// Forgets exchanges that have ended, judges the others, and aborts all once the mesh has failed.
   void look(std::unique_lock<std::mutex>& lock) {
     std::string why = std::exchange(given_up_, {});
-    for (rank_group* const g : asking_)
-      if (why.empty()) why = g->failure();
+    for (const request_scope* const r : asking_) {
+      if (r->seconds() > run::detail::mesh_timeout()) r->group->fail_all(nccl_is_late);
+      if (why.empty()) why = r->group->failure();
+    }
     const std::size_t count = pending_.size();
     for (auto at = pending_.begin(); at != pending_.end() && why.empty();) {
       why = at->group->failure();
@@ -460,7 +464,7 @@ class exchange_watch {
   std::condition_variable changed_;  ///< for those who wait for it
   std::vector<std::unique_ptr<communicator>> made_;
   std::map<std::pair<rank_group*, api::context>, communicator*> communicators_;  ///< those that are ready
-  std::vector<rank_group*> asking_;                                              ///< of threads that are within NCCL
+  std::vector<const request_scope*> asking_;                                     ///< of threads that are within NCCL
   std::vector<pending> pending_;
   std::map<api::context, std::vector<api::event>> events_;  ///< unused ones
   std::string given_up_;                                    ///< why all is to be aborted, until it is

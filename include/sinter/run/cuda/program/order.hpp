@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include "../../../base/series.hpp"
 #include "../../../base/sorted.hpp"
@@ -94,6 +96,60 @@ SINTER_API series<apart_step> steps_apart(const sequence& s) {
       if (!is_apart(k) && waits(i, k)) one.before = static_cast<int>(k);
     out.push_back(one);
   }
+  return out;
+}
+
+/// Steps of a recorded call between places where its streams wait for each other.
+struct piece {
+  std::shared_ptr<sequence> own;    ///< null if `steps` is a whole sequence
+  const sequence* steps = nullptr;  ///< one graph
+  bool is_alone = false;            ///< a single step, which no graph can hold
+  std::size_t waits = 0;            ///< before it, the call's stream waits for the first ones of the steps apart
+  std::size_t requests = 0;         ///< after it, so many further steps apart are requested, which wait for it
+};
+
+/// The pieces of a sequence, in their order. A step apart is requested as early as the steps that it waits for permit.
+SINTER_API series<piece> pieces_of(const sequence& s) {
+  series<piece> out;
+  if (s.apart.empty()) {
+    out.push_back({nullptr, &s});
+    return out;
+  }
+  sequence none = s;
+  none.steps = {};
+  none.apart = {};
+  none.table_bytes = 0;
+  std::size_t requested = 0, waited = 0;
+  const auto begin = [&] {
+    auto own = std::make_shared<sequence>(none);
+    const sequence* const steps = own.get();
+    out.push_back({std::move(own), steps});
+  };
+  const auto request_behind = [&](int step) {
+    const std::size_t before = requested;
+    while (requested < s.apart.size() && s.apart[requested].after <= step) ++requested;
+    if (requested == before) return;
+    out.back().requests = requested - before;
+    begin();
+  };
+  begin();
+  request_behind(-1);
+  for (std::size_t i = 0; i < s.steps.size(); ++i) {
+    const step& one = s.steps[i];
+    const bool calls = one.what == action::call;
+    if (calls && one.call->is_apart()) continue;
+    std::size_t need = waited;
+    for (std::size_t k = waited; k < requested; ++k)
+      if (s.apart[k].before >= 0 && s.apart[k].before <= static_cast<int>(i)) need = k + 1;
+    const bool is_alone = calls && one.call->nodes() > most_nodes;
+    if (!out.back().steps->steps.empty() && (need > waited || is_alone || out.back().is_alone)) begin();
+    if (need > waited) out.back().waits = waited = need;
+    out.back().is_alone = is_alone;
+    out.back().own->steps.push_back(one);
+    if (one.table_at >= 0) out.back().own->table_bytes = s.table_bytes;
+    request_behind(static_cast<int>(i));
+  }
+  if (out.back().steps->steps.empty()) out.pop_back();
   return out;
 }
 

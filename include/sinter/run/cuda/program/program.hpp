@@ -164,6 +164,17 @@ class step_events {
   std::size_t begin_;
 };
 
+/// After a failure the call's memory is used again in q's order, which then waits for the steps apart.
+struct apart_joiner {
+  queue &q, &beside;
+  bool complete = false;
+  ~apart_joiner() {
+    if (complete) return;
+    driver().event_record(beside.joint, beside.handle);
+    driver().stream_wait(q.handle, beside.joint, 0);
+  }
+};
+
 /// Requests steps of which some run apart. Later work of q waits for all.
 inline void enqueue_with_apart(const sequence& s, operand_table& table, queue& q, const driver_table& call,
                                step_times* times) {
@@ -182,16 +193,7 @@ inline void enqueue_with_apart(const sequence& s, operand_table& table, queue& q
     if (count > waited) hold(q, ends[count - 1]);
     waited = std::max(waited, count);
   };
-  // After a failure the call's memory is used again in q's order.
-  struct joiner {
-    queue &q, &beside;
-    bool complete = false;
-    ~joiner() {
-      if (complete) return;
-      driver().event_record(beside.joint, beside.handle);
-      driver().stream_wait(q.handle, beside.joint, 0);
-    }
-  } whole{q, beside};
+  apart_joiner whole{q, beside};
   mark(-1);
   const bool tuned = times != nullptr && s.tuned;
   for (std::size_t i = 0; i < s.steps.size(); ++i) {

@@ -117,6 +117,8 @@ class routine {
   virtual std::int64_t scratch_bytes() const { return 0; }
   /// Whether run() is called with the stream for exchanges, and only steps on the same memory wait for it.
   virtual bool is_apart() const { return false; }
+  /// Whether run() calls nothing of the user's. Recorded calls, which hold their scratch memory, run it between their graphs.
+  virtual bool is_brief() const { return is_apart(); }
 
   /// The greatest number of nodes that record() makes; more than most_nodes if it cannot be recorded.
   virtual std::int64_t nodes() const { return most_nodes + 1; }
