@@ -54,8 +54,8 @@ inline std::int64_t longest_sorted(std::int64_t n) {
   return std::min(longest, most_sorted);
 }
 
-/// How rows are sorted: several rows a block, in shared memory; by digits of their keys, from the last one; or in rounds in which each
-/// tile passes on its first elements.
+/// How rows are sorted. A network sorts several rows of a block in shared memory. Passes sort by digits of the keys, from the last one.
+/// In rounds, each tile passes on its first elements.
 enum class sort_method : std::uint8_t { network, digits, rounds };
 
 /// The distribution of a sort's rows: a block takes a tile of one row, or `tile`/`width` rows of up to `width` elements.
