@@ -164,7 +164,9 @@ void train_by(const command_line& given) {
   const gpt2::configuration c = configuration_of(given.small);
   const int layers = given.layers > 0 ? given.layers : given.small ? 2 : 12;
   const rows text(text_of(c, 2, given.batch, given.length)), next(text_of(c, 3, given.batch, given.length));
-  auto [p, s] = [&] { return How::start(m, gpt2::make_network(c, layers)); }();
+  auto state = How::start(m, gpt2::make_network(c, layers));
+  auto& p = std::get<0>(state);
+  auto& s = std::get<1>(state);
   const auto step = compile(shard_map(m, &How::step), how(given));
   std::vector<tensor<float, 0>> losses;
   const auto once = [&] {
