@@ -228,8 +228,7 @@ matrix m(std::int64_t rows, std::int64_t columns) { return zeros<float>(rows, co
 vec v(std::int64_t n) { return zeros<float>(n); }
 labels i(std::int64_t n) { return zeros<std::int64_t>(n); }
 
-constexpr printed_for gpu_only{.host = false}, open_sizes{.open = true}, open_gpu_only{.host = false, .open = true},
-    tensor_cores{.host = false, .tf32 = true};
+constexpr printed_for open_sizes{.open = true}, tensor_cores{.host = false, .tf32 = true};
 
 // Programs of several rows.
 
