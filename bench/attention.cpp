@@ -2,48 +2,24 @@
 // of the forward pass and of both passes, and the relative errors of output and gradients of two heads beside f32, which is composed.
 // bench/attention.py runs it beside PyTorch and prints the table. Words choose lengths, such as 1024.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include <sinter/sinter.hpp>
 
+#include "gpu_time.hpp"
+
 using namespace sinter;
-using bench_clock = std::chrono::steady_clock;
 
 namespace {
 
 const device gpu = device::cuda(0);
 using half = tensor<bf16, 4>;
 using full_precision = tensor<float, 4>;
-
-/// Median microseconds of a call: batches of at least 2 ms between two events, about half a second in all.
-double median_us(const std::function<void()>& f) {
-  f();
-  const auto start = bench_clock::now();
-  f();
-  synchronize(gpu);
-  const double one = std::chrono::duration<double>(bench_clock::now() - start).count();
-  const int inner = std::max(1, static_cast<int>(2e-3 / std::max(one, 1e-7)));
-  const int batches = std::clamp(static_cast<int>(0.5 / std::max(one * inner, 1e-6)), 5, 200);
-  std::vector<double> times;
-  event before(gpu, timed), after(gpu, timed);
-  for (int b = 0; b < batches; ++b) {
-    before.record();
-    for (int i = 0; i < inner; ++i) f();
-    after.record();
-    after.synchronize();
-    times.push_back(double(after.since(before)) * 1e3 / inner);
-  }
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
-}
 
 half numbers(std::uint64_t seed, std::int64_t batch, std::int64_t heads, std::int64_t length, std::int64_t head) {
   const full_precision x = normal<float>(make_key(seed), batch, heads, length, head);
@@ -132,7 +108,10 @@ void row(const operands& all, std::int64_t length, std::int64_t head) {
   const auto both = compile(both_of);
   const auto taken = [&](std::size_t n) { return half(reshape(all[n], batch, heads, length, head)); };
   const half q = taken(0), k = taken(1), v = taken(2), dy = taken(3);
-  const double once = median_us([&] { forward(q, k, v); }), twice = median_us([&] { both(q, k, v, dy); });
+  const double once = bench::median_us(
+                   gpu, [&] { forward(q, k, v); }, 0.5),
+               twice = bench::median_us(
+                   gpu, [&] { both(q, k, v, dy); }, 0.5);
   std::printf("time %lld %lld %d %.2f %.2f\n", static_cast<long long>(length), static_cast<long long>(head), Causal,
               once, twice);
   std::fflush(stdout);

@@ -2,7 +2,6 @@
 // first call, fewest bytes that the workload moves. With --dynamic extents are symbols. bench/gpu.py runs it beside its peers and
 // prints the table. --updates: Adam of 1,000 parameters of 4,096 elements, in one launch and in several.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -16,8 +15,9 @@
 #include <sinter/sinter.hpp>
 #include <sinter/windows.hpp>
 
+#include "gpu_time.hpp"
+
 using namespace sinter;
-using bench_clock = std::chrono::steady_clock;
 
 namespace {
 
@@ -29,33 +29,6 @@ bool wanted(const std::string& name) {
   return chosen.empty() || std::find(chosen.begin(), chosen.end(), name) != chosen.end();
 }
 
-double seconds_of(const std::function<void()>& f) {
-  const auto start = bench_clock::now();
-  f();
-  synchronize(gpu);
-  return std::chrono::duration<double>(bench_clock::now() - start).count();
-}
-
-/// Median microseconds of a call: batches of at least 2 ms between two events, about a second in all.
-double median_us(const std::function<void()>& f) {
-  for (int i = 0; i < 3; ++i) f();
-  const double one = seconds_of(f);
-  const int inner = std::max(1, static_cast<int>(2e-3 / std::max(one, 1e-7)));
-  const int batches = std::clamp(static_cast<int>(1.0 / std::max(one * inner, 1e-6)), 5, 400);
-  std::vector<double> times;
-  event before(gpu, timed), after(gpu, timed);
-  for (int b = 0; b < batches; ++b) {
-    before.record();
-    for (int i = 0; i < inner; ++i) f();
-    after.record();
-    after.synchronize();
-    times.push_back(double(after.since(before)) * 1e3 / inner);
-  }
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
-}
-
 template <class F, class... Args>
 void workload(const char* name, double bytes, options how, F fn, const Args&... args) {
   if (!wanted(name)) return;
@@ -63,8 +36,8 @@ void workload(const char* name, double bytes, options how, F fn, const Args&... 
   how.dynamic = extents;
   const auto f = compile(std::move(fn), how);
   synchronize(gpu);
-  const double first = seconds_of([&] { f(args...); });
-  const double us = median_us([&] { f(args...); });
+  const double first = bench::seconds_of(gpu, [&] { f(args...); });
+  const double us = bench::median_us(gpu, [&] { f(args...); });
   const report r = f.report();
   std::printf("%s %.3f %.3f %.0f %zu %s\n", name, us, first * 1e3, bytes, r.kernels, r.backend.c_str());
   std::fflush(stdout);
@@ -337,7 +310,7 @@ void updates() {
       };
       step();
       const std::size_t launches = f.report().kernels * p.size();
-      const double us = median_us(step);
+      const double us = bench::median_us(gpu, step);
       std::printf("%s launches %zu: %.1f us\n", how == mode::standard ? "standard" : "recorded", launches, us);
       std::fflush(stdout);
     }
