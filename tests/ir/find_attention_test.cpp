@@ -108,7 +108,7 @@ TEST_CASE("explain() says why what looks like attention is none, and why attenti
   for (const sample& t : found) {
     CAPTURE(std::string(t.name));
     CHECK(said_of(t, "") == "");
-    CHECK(said_of(t, "its extents are open") == "attention: its extents are open\n");
+    CHECK(said_of(t, "its features are open") == "attention: its features are open\n");
   }
   for (const sample& t : missed) {
     const std::string name = t.name;

@@ -16,6 +16,7 @@ struct attention_limits {
   std::int64_t least_places = 48, least_features = 8;  ///< blocks of less would be mostly empty
   std::int64_t keys = 256, bounded_keys = 128;         ///< of the forward pass; less if a mask bounds the loops
   double gradient_bytes = 512.0 * (1 << 20), bounded_gradient_bytes = 32.0 * (1 << 20);  ///< of the scores
+  std::int64_t open_places = 256;  ///< stands for an open number of queries or keys
 };
 /// On a GPU each kernel less is time saved, and scores in memory cost more than their products.
 constexpr attention_limits gpu_limits{16, 8, 64, 64, 0, 0};
@@ -79,56 +80,62 @@ class attention_choice {
     }
   }
 
-  /// Open extents, other types than f32 and 16 bits, and blocks that would be mostly empty.
+  /// Open features, other types than f32 and 16 bits, and blocks that would be mostly empty.
   std::string refused_by_extents(const ir::graph& g, const ir::node& n) const {
     const ir::shape &q = g[n.in[0]].extents, &k = g[n.in[1]].extents, &v = g[n.in[2]].extents;
-    for (auto in : n.in)
-      for (const dim& e : g[in].extents)
-        if (!e.is_number()) return "its extents are open";
+    if (!q.back().is_number() || !v.back().is_number()) return "its features are open";
     if (g[n.in[0]].type == dtype::f64) return "products of f64 have no panels";
     if (n.code == ir::op::attention_back && n.attr.ints[0] > 2)
       return "gradients of captured values are sums of the composition";
-    const std::int64_t queries = *q[q.size() - 2].number(), keys = *k[k.size() - 2].number(),
-                       features = *q.back().number(), values = *v.back().number();
     constexpr std::int64_t most_places = std::int64_t{1} << 24;
     if (q.size() < static_cast<std::size_t>(n.attr.ints[1]) + 2) return "it has one query";
+    const std::int64_t queries = places(q[q.size() - 2]), keys = places(k[k.size() - 2]), features = *q.back().number(),
+                       values = *v.back().number();
     if (std::min(queries, keys) < limits_.least_places || std::min(features, values) < limits_.least_features)
       return "its blocks would be mostly empty";
     if (queries > most_places || keys > most_places) return "its loops are too long";
     return "";
   }
 
-  /// The bytes of all scores.
-  static double scores(const ir::node& n) {
+  std::int64_t places(const dim& e) const { return e.number().value_or(limits_.open_places); }
+  /// The bytes of all scores, of one matrix where the number of matrices is open.
+  double scores(const ir::node& n) const {
     const ir::graph& part = n.attr.step->parts[0];
     const ir::node& s = part[part.inputs[0]];
     double bytes = static_cast<double>(size_of(s.type));
-    for (const dim& e : s.extents) bytes *= static_cast<double>(e.number().value_or(0));
+    for (std::size_t a = 0; a < s.extents.size(); ++a) {
+      const dim& e = s.extents[a];
+      bytes *= static_cast<double>(a + 2 < s.extents.size() ? e.number().value_or(1) : places(e));
+    }
     return bytes;
   }
   double least_scores(bool bounded) const { return bounded ? limits_.bounded_gradient_bytes : limits_.gradient_bytes; }
   bool pays(const ir::node& n, bool bounded) const {
     if (n.code == ir::op::attention_back) return scores(n) >= least_scores(bounded);
     const ir::graph& part = n.attr.step->parts[0];
-    const std::int64_t keys = part[part.inputs[0]].extents.back().number().value_or(0);
+    const std::int64_t keys = places(part[part.inputs[0]].extents.back());
     return keys >= (bounded ? limits_.bounded_keys : limits_.keys);
   }
 
   /// The kernel of a node whose operands are in memory, as fusion makes it.
-  static kernel alone(const ir::graph& g, node_id id) {
+  kernel alone(const ir::graph& g, node_id id) const {
     const ir::node& n = g[id];
     ir::graph one;
     series<node_id> in;
+    sorted_map<int, std::int64_t> symbols;
     for (std::size_t k = 0; k < n.in.size(); ++k) {
       const ir::node& x = g[n.in[k]];
       in.push_back(is_number(g, n, k) ? ir::push_constant_like(one, x, x.extents)
                                       : one.add_input(x.type, x.extents, x.where));
+      for (const dim& e : x.extents) ir::detail::add_symbols(symbols, e);
     }
     const node_id made = one.push(n.code, std::move(in), n.attr, n.where);
     one.outputs = {made};
     memory_map memory;
     memory.stored.assign(one.size(), 0);
     memory.strides.resize(one.size());
+    for (const auto& [symbol, period] : symbols)
+      while (memory.hints.size() <= static_cast<std::size_t>(symbol)) memory.hints.push_back(limits_.open_places);
     for (auto input : one.inputs) memory.stored[input] = 1;
     memory.stored[made] = 1;
     series<root> roots;

@@ -2,6 +2,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <initializer_list>
 #include <limits>
 #include <string>
 
@@ -31,9 +32,9 @@ four numbers(std::uint64_t key, std::int64_t h, std::int64_t n, std::int64_t d) 
 struct counts {
   std::size_t forward = 0, backward = 0;
 };
-counts count_kernels(const explanation& r) {
+counts count_kernels(const explanation& r, std::size_t which = 0) {
   counts out;
-  for (const auto& s : r.specialisations[0].what.steps) {
+  for (const auto& s : r.specialisations[which].what.steps) {
     out.forward += s.name == "attention";
     out.backward += s.name == "attention_back";
   }
@@ -150,6 +151,47 @@ TEST_CASE("odd lengths, grouped heads and keys of a cache") {
     agree("all", all, q, k, v, {1, 2});
     agree("causal", plain, q, k, v, {1, 2});
   }
+}
+
+TEST_CASE("open batches, queries and keys keep the kernels") {
+  struct sizes {
+    std::int64_t batch, queries, keys;
+  };
+  const auto sample = [](std::uint64_t key, std::int64_t batch, std::int64_t h, std::int64_t n, std::int64_t d) {
+    return four(normal<float>(make_key(key), batch, h, n, d));
+  };
+  const auto run = [&](const auto& f, std::initializer_list<sizes> calls) {
+    const auto gradients = grad<0, 1, 2>([f](four a, four b, four c) { return real(sum(sin(f(a, b, c)))); });
+    const auto on_cpu = compile(f), by_hand = compile(f, {.backend = "reference"});
+    const auto back = compile(gradients), back_by_hand = compile(gradients, {.backend = "reference"});
+    for (const sizes& e : calls) {
+      CAPTURE(e.batch);
+      CAPTURE(e.queries);
+      CAPTURE(e.keys);
+      const four q = sample(1, e.batch, 4, e.queries, 16), k = sample(2, e.batch, 2, e.keys, 16),
+                 v = sample(3, e.batch, 2, e.keys, 24);
+      CHECK(distance(on_cpu(q, k, v), by_hand(q, k, v)) <= 2e-5);
+      const auto [a, b, c] = back(q, k, v);
+      const auto [x, y, z] = back_by_hand(q, k, v);
+      CHECK(distance(a, x) <= 2e-5);
+      CHECK(distance(b, y) <= 2e-5);
+      CHECK(distance(c, z) <= 2e-5);
+    }
+    const four q = sample(1, 2, 4, 70, 16), k = sample(2, 2, 2, 70, 16), v = sample(3, 2, 2, 70, 24);
+    const explanation forward = explain(on_cpu)(q, k, v), both = explain(back)(q, k, v);
+    CHECK(forward.specialisations.size() == 2);
+    CHECK(both.specialisations.size() == 2);
+    for (std::size_t s = 0; s < 2; ++s) {
+      CHECK(count_kernels(forward, s).forward == 1);
+      CHECK(count_kernels(both, s).forward == 1);
+      CHECK(count_kernels(both, s).backward == 2);
+    }
+  };
+  run([](four a, four b, four c) { return attention(a, b, c, causal, sliding<20>); },
+      {{2, 70, 70}, {3, 70, 70}, {5, 70, 70}});
+  run([](four a, four b, four c) { return attention(a, b, c); }, {{2, 70, 70}, {2, 50, 129}, {2, 129, 3}, {2, 2, 50}});
+  run([](four a, four b, four c) { return attention(a, b, c, causal); },
+      {{2, 70, 70}, {3, 64, 64}, {4, 131, 131}, {2, 5, 5}});
 }
 
 TEST_CASE("what has no kernel is composed: few places, f64, gradients of what a score captures") {

@@ -2,6 +2,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <initializer_list>
 #include <limits>
 #include <string>
 
@@ -32,9 +33,9 @@ four numbers(std::uint64_t key, std::int64_t h, std::int64_t n, std::int64_t d) 
 struct counts {
   std::size_t forward = 0, backward = 0, products = 0;
 };
-counts count_kernels(const explanation& r) {
+counts count_kernels(const explanation& r, std::size_t which = 0) {
   counts out;
-  for (const auto& s : r.specialisations[0].what.steps) {
+  for (const auto& s : r.specialisations[which].what.steps) {
     out.forward += s.name == "attention";
     out.backward += s.name == "attention_back";
     out.products += s.name.find("dot") != std::string::npos;
@@ -132,6 +133,52 @@ TEST_CASE("odd lengths, grouped heads, wide heads") {
     agree<bf16>("all", all, q, k, v);
     agree<bf16>("causal", plain, q, k, v);
   }
+}
+
+TEST_CASE("open batches and lengths keep the kernels") {
+  struct sizes {
+    std::int64_t batch, queries, keys;
+  };
+  const auto run = [](const auto& f, std::initializer_list<sizes> calls) {
+    const auto on_gpu = compile(f);
+    const auto exact = compile([f](wide r, wide s, wide t) { return wide(f(r, s, t)); }, {.backend = "reference"});
+    const auto loss = [f](auto r, auto s, auto t) { return sum(sin(cast<float>(f(r, s, t)))); };
+    const auto back =
+        compile(grad<0, 1, 2>([loss](narrow<bf16> r, narrow<bf16> s, narrow<bf16> t) { return real(loss(r, s, t)); }));
+    const auto by_hand =
+        compile(grad<0, 1, 2>([f](wide r, wide s, wide t) { return tensor<double, 0>(sum(sin(f(r, s, t)))); }),
+                {.backend = "reference"});
+    const auto sample = [](std::uint64_t key, std::int64_t batch, std::int64_t n) {
+      return narrow<bf16>(cast<bf16>(normal<float>(make_key(key), batch, 2, n, 16)));
+    };
+    for (const sizes& e : calls) {
+      CAPTURE(e.batch);
+      CAPTURE(e.queries);
+      CAPTURE(e.keys);
+      const narrow<bf16> a = sample(1, e.batch, e.queries), b = sample(2, e.batch, e.keys),
+                         c = sample(3, e.batch, e.keys);
+      const narrow<bf16> x = a.to(gpu), y = b.to(gpu), z = c.to(gpu);
+      const wide p = cast<double>(a), o = cast<double>(b), n = cast<double>(c);
+      CHECK(distance(on_gpu(x, y, z), exact(p, o, n)) <= 8e-3);
+      const auto [dq, dk, dv] = back(x, y, z);
+      const auto [eq, ek, ev] = by_hand(p, o, n);
+      CHECK(distance(dq, eq) <= 3 * 8e-3);
+      CHECK(distance(dk, ek) <= 3 * 8e-3);
+      CHECK(distance(dv, ev) <= 3 * 8e-3);
+    }
+    const narrow<bf16> x = sample(1, 2, 70).to(gpu), y = sample(2, 2, 70).to(gpu), z = sample(3, 2, 70).to(gpu);
+    const explanation forward = explain(on_gpu)(x, y, z), both = explain(back)(x, y, z);
+    CHECK(forward.specialisations.size() == 2);
+    CHECK(both.specialisations.size() == 2);
+    for (std::size_t s = 0; s < 2; ++s) {
+      CHECK(count_kernels(forward, s).forward == 1);
+      CHECK(count_kernels(both, s).forward == 1);
+      CHECK(count_kernels(both, s).backward == 2);
+      CHECK(count_kernels(both, s).products == 0);
+    }
+  };
+  run([](auto a, auto b, auto c) { return attention(a, b, c, causal); }, {{2, 70, 70}, {3, 70, 70}, {5, 70, 70}});
+  run([](auto a, auto b, auto c) { return attention(a, b, c); }, {{2, 70, 70}, {3, 41, 129}, {2, 130, 3}, {4, 2, 64}});
 }
 
 TEST_CASE("rows that see nothing give 0, and their gradients are 0") {

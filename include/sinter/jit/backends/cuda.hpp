@@ -250,7 +250,8 @@ inline void report_schedule(code& c, std::span<const plan::kernel* const> kernel
   std::string& line = c.about.steps[step].schedule;
   for (std::size_t at = 0, end; at < blocks.size(); at = end + 1) {
     end = blocks.find('\n', at);
-    line += (line.empty() ? "" : "; ") + blocks.substr(at + 2, end - at - 2);
+    const std::size_t first = std::min(blocks.find_first_not_of(' ', at), end);
+    line += (line.empty() ? "" : "; ") + blocks.substr(first, end - first);
   }
 }
 
