@@ -213,6 +213,13 @@ bool compile_for_host(program& p) {
   return true;
 }
 
+/// The architectures for which NVRTC judges a text: both, or with SINTER_EMULATOR_TURN, 0 or 1, one by the text.
+std::vector<const char*> architectures_of(const std::string& source) {
+  const std::string turn = run::detail::environment("SINTER_EMULATOR_TURN");
+  if (turn.empty()) return {"sm_80", "sm_90"};
+  return {(run::digest_of(source).first + (turn == "1")) % 2 ? "sm_80" : "sm_90"};
+}
+
 /// Everything but the source that decides what it becomes; the file of the compiler stands for its version.
 const std::string& surroundings() {
   static const std::string all = [] {
@@ -230,7 +237,9 @@ const std::string& surroundings() {
 std::string kept_at(const std::string& source) {
   const std::string folder = run::detail::environment("SINTER_EMULATOR_CACHE");
   if (folder.empty()) return "";
-  const run::digest d = run::digest_of(surroundings() + source + host_text(source));
+  std::string judged;
+  for (const char* architecture : architectures_of(source)) judged += architecture;
+  const run::digest d = run::digest_of(surroundings() + judged + source + host_text(source));
   char name[40];
   std::snprintf(name, sizeof name, "/%016llx%016llx", static_cast<unsigned long long>(d.first),
                 static_cast<unsigned long long>(d.second));
@@ -241,7 +250,7 @@ std::string kept_at(const std::string& source) {
 bool accept(program& p) {
   const std::string kept = kept_at(p.source);
   if (!kept.empty() && !(p.image = run::detail::read_file(kept)).empty()) return true;
-  for (const char* architecture : {"sm_80", "sm_90"})
+  for (const char* architecture : architectures_of(p.source))
     if (p.log = refusal(p.source, architecture); !p.log.empty()) return false;
   if (!compile_for_host(p)) return false;
   const std::string whole =
