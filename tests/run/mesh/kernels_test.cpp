@@ -79,8 +79,7 @@ TEST_CASE("ranks that lack different kernels make what no other rank makes, and 
   for (const auto& p : problems) CHECK(p == "");
   CHECK(makes[0] + makes[1] + makes[2] == 4);
   CHECK(makes[2] >= 1);  // "d"
-  for (std::size_t k = 0; k < 3; ++k)
-    CHECK(got[k].size() <= lack[k].size() - static_cast<std::size_t>(makes[k]));
+  for (std::size_t k = 0; k < 3; ++k) CHECK(got[k].size() <= lack[k].size() - static_cast<std::size_t>(makes[k]));
 }
 
 TEST_CASE("a rank that comes late receives what was made, and it is then forgotten") {

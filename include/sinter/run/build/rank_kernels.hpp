@@ -118,7 +118,8 @@ SINTER_API series<job*> take_kernels(kernel_order& order, std::span<job* const> 
   }
   for (auto& [image, same] : of) {
     const auto loaded = job::try_load(image, with);
-    if (loaded) job::keep({same.data(), same.size()}, make_on_heap<const std::string>(image), loaded, false, cache, with);
+    if (loaded)
+      job::keep({same.data(), same.size()}, make_on_heap<const std::string>(image), loaded, false, cache, with);
     else rest.insert(rest.end(), same.begin(), same.end());
   }
   return rest;

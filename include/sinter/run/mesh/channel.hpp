@@ -52,7 +52,7 @@ class control_channel {
   using clock = std::chrono::steady_clock;
   static constexpr std::size_t most_strangers = 64, most_waiting = std::size_t{256} << 20,
                                most_ahead = std::size_t{1} << 20;  ///< of bundles
-  static constexpr std::chrono::seconds patience{10};  ///< with a stranger
+  static constexpr std::chrono::seconds patience{10};              ///< with a stranger
 
   struct connection {
     detail::file_handle fd;

@@ -112,11 +112,12 @@ class rank_ledger {
     const std::lock_guard lock(mutex_);
     return failure_;
   }
-  [[noreturn]] void throw_failure(const char* op, location where) const {
-    throw system_error(sinter::detail::located("[" + std::string(op) + "] the ranks do not meet: " + failure() +
-                                                   "; this mesh is unusable from now on, start the program again",
-                                               where));
+  std::string told_failure(const char* op, location where) const {
+    return sinter::detail::located("[" + std::string(op) + "] the ranks do not meet: " + failure() +
+                                       "; this mesh is unusable from now on, start the program again",
+                                   where);
   }
+  [[noreturn]] void throw_failure(const char* op, location where) const { throw system_error(told_failure(op, where)); }
 
   template <class F>
   void update(const F& f) {

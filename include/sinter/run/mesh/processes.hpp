@@ -406,7 +406,8 @@ inline std::vector<std::shared_ptr<const std::string>> process_order::take() {
   const bool shows = !background::is_here();
   const auto came = ledger.await(number_, shows);
   if (shows) ledger.enter(rank_state::compiling);
-  if (exchanges && ledger.has_failed()) ledger.throw_failure("compile", where);
+  // Not a problem of the compiler, so that nothing is interpreted instead.
+  if (exchanges && ledger.has_failed()) throw sinter::detail::momentary_error(ledger.told_failure("compile", where));
   std::vector<std::shared_ptr<const std::string>> out;
   for (const auto& b : came) out.emplace_back(b, &b->bytes);
   return out;
