@@ -3,7 +3,7 @@
 //   mesh reduce BYTES [--steps N]       an all_reduce of f32 in one array
 //   mesh train [--batch N] [--length N] [--layers N] [--small] [--sharded] [--recorded] [--parts] [--steps N]
 //                                       GPT-2 in bf16, N rows a rank; --parts: also the loss and its gradient alone
-//   mesh first [--layers N]             the first call of a training step of a small GPT-2
+//   mesh first [--layers N] [--own]     the first call of a training step of a small GPT-2; --own: with a cache for each rank
 //   mesh hit                            what a call of a compiled function with collectives takes beside them
 #include <algorithm>
 #include <chrono>
@@ -37,7 +37,7 @@ struct command_line {
   std::string part;
   std::int64_t bytes = 0;
   int batch = 8, length = 1024, layers = 0, steps = 100;
-  bool small = false, sharded = false, recorded = false, parts = false;
+  bool small = false, sharded = false, recorded = false, parts = false, own = false;
 };
 
 void tell(const char* name, double value) {
@@ -223,6 +223,10 @@ void first_call(const command_line& given) {
   tell("first_ms", first);
   tell("first_loss", loss);
   tell("kernels", static_cast<double>(step.report().kernels));
+  using sums = placed<tensor<float, 1>, varying<dp>>;
+  const auto all = compile(shard_map(m, [](sums a) { return all_reduce<replicated<dp>>(as<partial<dp>>(a)); }));
+  tell("compiled", static_cast<double>(
+                       local(all(sums(full<float>(static_cast<float>(step.report().compiled), 1)))).to_vector()[0]));
 }
 
 /// A collective along an axis of one rank exchanges nothing, but the call is one that ranks count.
@@ -279,6 +283,7 @@ command_line parse(int argc, char** argv) {
     else if (name == "--sharded") c.sharded = true;
     else if (name == "--recorded") c.recorded = true;
     else if (name == "--parts") c.parts = true;
+    else if (name == "--own") c.own = true;
     else if (name == "--batch") c.batch = std::stoi(next());
     else if (name == "--length") c.length = std::stoi(next());
     else if (name == "--layers") c.layers = std::stoi(next());
@@ -294,6 +299,8 @@ command_line parse(int argc, char** argv) {
 int main(int argc, char** argv) {
   const command_line given = parse(argc, argv);
   try {
+    if (const char* const folder = std::getenv("SINTER_CACHE_DIR"); folder && given.own)
+      ::setenv("SINTER_CACHE_DIR", (std::string(folder) + "/" + std::to_string(mesh_rank())).c_str(), 1);
     if (given.part == "reduce") reduce(given);
     else if (given.part == "train" && given.sharded) train_by<sharded>(given);
     else if (given.part == "train") train_by<whole>(given);

@@ -10,7 +10,7 @@ of batches of ten; `efficiency` is the step of one rank over that of all ranks. 
 longer; its `limit` is what an all_reduce of the gradients takes beyond the backward pass, and 5 % of the step. `hidden` is the
 part of such an all_reduce that is not exposed. --recorded: calls replay recorded graphs.
 
---cpu: the first call of a training step on ranks that mpirun starts, beside one rank's, both without any cache; and what a call
+--cpu: the first call of a training step on ranks that mpirun starts, beside one rank's, without any cache, which ranks share or not; and what a call
 with collectives takes beside them.
 
 --small and --emulated DIR, the folder of the emulated libraries of the tests, show that it runs; their numbers mean nothing.
@@ -242,16 +242,18 @@ def gpu_tables(args):
 def cpu_tables(args):
     ranks = args.ranks or 4
 
-    def first(count):
+    def first(count, more):
         times = []
         for _ in range(3):
             with tempfile.TemporaryDirectory() as folder:
-                got = by_mpirun(args, count, ["first", "--layers", str(args.layers)], {"SINTER_CACHE_DIR": folder})
+                got = by_mpirun(args, count, ["first", "--layers", str(args.layers)] + more, {"SINTER_CACHE_DIR": folder})
             times.append(got["first_ms"])
-        return statistics.median(times)
-    one, many = first(1), first(ranks)
-    told(f"first call, {CORES} cores", "one rank ms", f"{ranks} ranks ms", "ratio")
-    told("", one, many, many / one)
+        return statistics.median(times), got["kernels"], got["compiled"]
+    told(f"first call, {CORES} cores", "one rank ms", f"{ranks} ranks ms", "ratio", "kernels", "compiled")
+    one = first(1, [])[0]
+    for name, more in (("one cache", []), ("a cache for each rank", ["--own"])):
+        many, kernels, compiled = first(ranks, more)
+        told(name, one, many, many / one, kernels, compiled)
     got = by_mpirun(args, ranks, ["hit"], {})
     told("a hit", "call ns", "counted ns", "beyond ns", "exchange us")
     told("", got["call_ns"], got["counted_ns"], got["beyond_ns"], got["exchange_ns"] * 1e-3)

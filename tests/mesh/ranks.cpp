@@ -299,7 +299,8 @@ void run_kernels(bool exchanges, int first, int late) {
                 static_cast<int>(about.kernels), sum(got).item());
   };
   if (!exchanges) {
-    const auto step = compile(body);
+    // Nothing is swapped in later: ranks would do so at different calls.
+    const auto step = compile(body, {.tier = tier::background});
     return tell(step, step(x), 1);
   }
   const auto step =

@@ -93,7 +93,7 @@ class rank_group {
 };
 
 /// Kernels that this rank lacks. Of the ranks that lack a kernel, one makes it, and the others receive it. When the order ends,
-/// they learn that what it has not given does not come.
+/// they learn which kernels do not come.
 class kernel_order {
  public:
   virtual ~kernel_order() = default;

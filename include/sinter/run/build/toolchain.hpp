@@ -26,7 +26,7 @@ using clock = std::chrono::steady_clock;
 
 /// The source of a kernel's code, and the time it took.
 struct origin {
-  const char* tier = "memory";  ///< "memory", "disk", "bundle" or "compiled"
+  const char* tier = "memory";  ///< "memory", "disk", "bundle" (or another rank) or "compiled"
   double milliseconds = 0;
   clock::time_point began;
 };

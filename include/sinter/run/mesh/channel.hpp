@@ -144,7 +144,7 @@ class control_channel {
         return false;
     return ledger_.outbox_is_empty();
   }
-  /// A piece of a bundle for each rank that keeps up with what it is sent; other messages go between. Whether there was one.
+  /// Queues a piece of a bundle for each rank that has read the earlier ones; other messages go between. Whether there was one.
   bool queue_pieces() {
     bool any = false;
     for (std::size_t r = 0; r < peers_.size(); ++r) {
