@@ -31,7 +31,7 @@ struct kernel_report {
   std::string schedule;  ///< a line: the roles of its axes, its passes; on a GPU the shape of its blocks and its grids
   std::string loops;     ///< by explain(): the schedule and the tree of the recipe that takes the kernel, a line a step
   std::int64_t source = -1;  ///< index into report::sources; -1 for a library call
-  std::string tier;          ///< source of its code: "memory", "disk", "bundle" (or another rank), "compiled" or "library"
+  std::string tier;          ///< source of its code: "memory", "disk", "bundle", "compiled" or "library"
   std::string library;       ///< with tier "library", its name
   double milliseconds = 0;   ///< time to find or compile the code
   double started = 0;        ///< start of that, in milliseconds after the specialisation's start

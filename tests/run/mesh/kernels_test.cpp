@@ -280,3 +280,87 @@ TEST_CASE("what rank 0 keeps is bounded") {
   CHECK(table.size() == 1);
   CHECK(table.ask(0, names({"0"})).makers == std::vector<int>{-1});
 }
+
+TEST_CASE("whatever ranks do, each order comes to an end, and a kernel has one maker at a time") {
+  struct asked {
+    int rank;
+    ordered_kernels all;
+  };
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    std::mt19937 random(seed);
+    const int size = 2 + static_cast<int>(random() % 4);
+    kernel_table table(size);
+    std::vector<asked> orders;
+    std::map<std::string, int> maker;  // of kernels that are being made
+    const auto settle = [&](int rank, const kernel_names& which, const shared_bundle& with) {
+      for (auto& o : orders)
+        if (o.rank == rank) o.all.settle(which, with);
+    };
+    const auto finish = [&](const std::string& n, bool comes) {
+      const int rank = maker.at(n);
+      maker.erase(n);
+      const auto b = std::make_shared<const named_bundle>(named_bundle{{n}, "code of " + n});
+      if (comes)
+        for (const int to : table.deliver(rank, b)) settle(to, {n}, b);
+      else
+        for (const auto& [to, which] : table.withdraw(rank, {n})) settle(to, which, nullptr);
+    };
+    for (int turn = 0; turn < 60; ++turn) {
+      if (random() % 3 == 0 && !maker.empty()) {
+        const auto at = std::next(maker.begin(), static_cast<long>(random() % maker.size()));
+        finish(at->first, random() % 3 > 0);
+        continue;
+      }
+      asked one{static_cast<int>(random() % static_cast<unsigned>(size)), {}};
+      for (unsigned k = 0; k < 6; ++k)
+        if (random() % 2) one.all.names.push_back(name(std::to_string(k)));
+      if (one.all.names.empty()) continue;
+      one.all.open.insert(one.all.names.begin(), one.all.names.end());
+      const auto answer = table.ask(one.rank, one.all.names);
+      one.all.makers = answer.makers;
+      for (std::size_t k = 0; k < one.all.names.size(); ++k) {
+        if (answer.makers[k] >= 0) continue;
+        // A thread of the same rank may make it already.
+        const auto [at, fresh] = maker.emplace(one.all.names[k], one.rank);
+        CHECK(at->second == one.rank);
+      }
+      orders.push_back(std::move(one));
+      for (const auto& b : answer.ready) settle(orders.back().rank, b->names, b);
+    }
+    while (!maker.empty()) finish(maker.begin()->first, random() % 2 == 0);
+    for (const auto& o : orders) {
+      CHECK(o.all.is_complete());
+      CHECK(o.all.awaited() == -1);
+      for (const auto& b : o.all.bundles) CHECK(b->bytes == "code of " + b->names[0]);
+    }
+  }
+}
+
+TEST_CASE("sequences of messages about kernels break nothing, and what a rank holds is bounded") {
+  std::mt19937 random(5);
+  for (const int rank : {0, 1}) {
+    rank_ledger ledger(rank, 3);
+    int refused = 0, taken = 0;
+    for (int turn = 0; turn < 30000; ++turn) {
+      const char kind = "wmkdn"[random() % 5];
+      std::string m(1, kind);
+      if (kind == 'w' || kind == 'm') put_number(m, random() % 3, 8);
+      if (kind == 'm') {
+        put_number(m, 1, 4);
+        put_number(m, random() % 4, 4);
+      } else if (kind != 'd') {
+        put_names(m, names({std::to_string(random() % 5)}));
+      }
+      if (kind == 'k') put_number(m, random() % 20 ? random() % 64 : random(), 8);
+      if (kind == 'd') m += std::string(random() % 32, 'x');
+      if (random() % 20 == 0) m.resize(random() % m.size());  // cut
+      if (random() % 20 == 0) m += 'x';
+      ++(ledger.take(rank == 0 ? 1 + static_cast<int>(random() % 2) : 0, m) ? taken : refused);
+      CHECK(ledger.take_outbox().size() <= 3);
+      for (const int to : {0, 1, 2})
+        while (ledger.has_pieces(to)) CHECK(ledger.next_piece(to).size() < 200);
+    }
+    CHECK(refused > 1000);
+    CHECK(taken > 1000);
+  }
+}
