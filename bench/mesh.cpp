@@ -223,6 +223,10 @@ void first_call(const command_line& given) {
   tell("first_ms", first);
   tell("first_loss", loss);
   tell("kernels", static_cast<double>(step.report().kernels));
+  double planning = 0;  // all but the compiler's time
+  for (const auto& s : step.report().stages)
+    if (s.name != "compile") planning += s.milliseconds;
+  tell("planning_ms", planning);
   using sums = placed<tensor<float, 1>, varying<dp>>;
   const auto all = compile(shard_map(m, [](sums a) { return all_reduce<replicated<dp>>(as<partial<dp>>(a)); }));
   tell("compiled", static_cast<double>(

@@ -10,7 +10,8 @@ of batches of ten; `efficiency` is the step of one rank over that of all ranks. 
 longer; its `limit` is what an all_reduce of the gradients takes beyond the backward pass, and 5 % of the step. `hidden` is the
 part of such an all_reduce that is not exposed. --recorded: calls replay recorded graphs.
 
---cpu: the first call of a training step on ranks that mpirun starts, beside one rank's, without any cache, which ranks share or not; and what a call
+--cpu: the first call of a training step on ranks that mpirun starts, beside one rank's, without any cache, which ranks share or not. `planning` is
+all but the compiler's time, and `compiled` the kernels that all ranks compiled. And what a call
 with collectives takes beside them.
 
 --small and --emulated DIR, the folder of the emulated libraries of the tests, show that it runs; their numbers mean nothing.
@@ -243,17 +244,18 @@ def cpu_tables(args):
     ranks = args.ranks or 4
 
     def first(count, more):
-        times = []
+        times, planning = [], []
         for _ in range(3):
             with tempfile.TemporaryDirectory() as folder:
                 got = by_mpirun(args, count, ["first", "--layers", str(args.layers)] + more, {"SINTER_CACHE_DIR": folder})
             times.append(got["first_ms"])
-        return statistics.median(times), got["kernels"], got["compiled"]
-    told(f"first call, {CORES} cores", "one rank ms", f"{ranks} ranks ms", "ratio", "kernels", "compiled")
-    one = first(1, [])[0]
+            planning.append(got["planning_ms"])
+        return statistics.median(times), statistics.median(planning), got["compiled"]
+    told(f"first call, {CORES} cores", "one rank ms", "planning", f"{ranks} ranks ms", "planning", "ratio", "compiled")
+    one, alone, _ = first(1, [])
     for name, more in (("one cache", []), ("a cache for each rank", ["--own"])):
-        many, kernels, compiled = first(ranks, more)
-        told(name, one, many, many / one, kernels, compiled)
+        many, planning, compiled = first(ranks, more)
+        told(name, one, alone, many, planning, many / one, compiled)
     got = by_mpirun(args, ranks, ["hit"], {})
     told("a hit", "call ns", "counted ns", "beyond ns", "exchange us")
     told("", got["call_ns"], got["counted_ns"], got["beyond_ns"], got["exchange_ns"] * 1e-3)

@@ -296,7 +296,7 @@ TEST_CASE("whatever ranks do, each order comes to an end, and a kernel has one m
       for (auto& o : orders)
         if (o.rank == rank) o.all.settle(which, with);
     };
-    const auto finish = [&](const std::string& n, bool comes) {
+    const auto finish = [&](const std::string n, bool comes) {
       const int rank = maker.at(n);
       maker.erase(n);
       const auto b = std::make_shared<const named_bundle>(named_bundle{{n}, "code of " + n});
