@@ -348,13 +348,13 @@ def check_kernels(all_results, program, found):
     with tempfile.TemporaryDirectory() as folder:
         run = by_hand(3, program, ["kernels", "alone", "0", "-1"], {"SINTER_CACHE_DIR": folder}, by_rank(3, lambda r: {}))
         all_results.note("kernels, a cache for all", run, problem_of_kernels(run, 3, 1))
-    # The compiler of the rank that asks first fails while the others wait; its function is then interpreted.
+    # The compiler of the rank that asks first fails; its function is then interpreted.
     with tempfile.TemporaryDirectory() as folder:
         more = {"SINTER_TEST_CACHES": folder, **compiler(folder, '[ -z "$SINTER_TEST_FAILS" ] || { sleep 1; exit 1; }')}
         run = by_hand(3, program, ["kernels", "alone", "0", "-1"], more, by_rank(3, lambda r: {"SINTER_TEST_FAILS": "1"} if r == 0 else {}))
         told = compilations(run)
         problem = problem_of(run, range(3), "^right", "rank 0 compiled 0 of")
-        all_results.note("kernels, a compiler fails", run, problem or ("" if told[1] and told[2] else f"a rank did not compile: {told}"))
+        all_results.note("kernels, a compiler fails", run, problem or ("" if told[1] or told[2] else f"no rank compiled: {told}"))
     for how, first, number in (("alone", 1, signal.SIGKILL), ("alone", 0, signal.SIGKILL), ("exchanged", 1, signal.SIGKILL),
                                ("exchanged", 0, signal.SIGSTOP)):
         run, problem = death_of_maker(program, how, first, number)
