@@ -3,7 +3,7 @@
 //   mesh reduce BYTES [--steps N]       an all_reduce of f32 in one array
 //   mesh train [--batch N] [--length N] [--layers N] [--small] [--sharded] [--recorded] [--parts] [--steps N]
 //                                       GPT-2 in bf16, N rows a rank; --parts: also the loss and its gradient alone
-//   mesh first [--layers N]             the first call of a training step of a small GPT-2
+//   mesh first [--layers N] [--own]     the first call of a training step of a small GPT-2; --own: with a cache for each rank
 //   mesh hit                            what a call of a compiled function with collectives takes beside them
 #include <algorithm>
 #include <chrono>
@@ -17,6 +17,8 @@
 #include <tuple>
 #include <utility>
 #include <vector>
+
+#include <sys/resource.h>
 
 #include <sinter/mesh.hpp>
 #include <sinter/optim.hpp>
@@ -37,7 +39,7 @@ struct command_line {
   std::string part;
   std::int64_t bytes = 0;
   int batch = 8, length = 1024, layers = 0, steps = 100;
-  bool small = false, sharded = false, recorded = false, parts = false;
+  bool small = false, sharded = false, recorded = false, parts = false, own = false;
 };
 
 void tell(const char* name, double value) {
@@ -210,6 +212,18 @@ void train_parts(const command_line& given) {
 
 // ---- On hosts.
 
+/// CPU time of this process and the compilers that it has started.
+double cpu_milliseconds() {
+  double all = 0;
+  for (const int of : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+    rusage used{};
+    ::getrusage(of, &used);
+    for (const timeval& t : {used.ru_utime, used.ru_stime})
+      all += static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_usec) * 1e-3;
+  }
+  return all;
+}
+
 void first_call(const command_line& given) {
   const gpt2::configuration c = configuration_of(true);
   const rows text(text_of(c, 2, 2, 12)), next(text_of(c, 3, 2, 12));
@@ -217,12 +231,23 @@ void first_call(const command_line& given) {
   auto state = optimizer().init(net);
   const auto m = make_mesh<dp>({mesh_ranks()});  // all ranks begin the call here
   const auto step = compile(shard_map(m, &whole::step), how(given));
+  const double cpu = cpu_milliseconds();
   const auto start = bench_clock::now();
   const auto l = local(std::get<0>(step(whole::parameters(net), whole::memory(state), text, next)));
   const double loss = static_cast<double>(l.item()), first = milliseconds_since(start);
   tell("first_ms", first);
   tell("first_loss", loss);
   tell("kernels", static_cast<double>(step.report().kernels));
+  double planning = 0;  // all but the compiler's time
+  for (const auto& s : step.report().stages)
+    if (s.name != "compile") planning += s.milliseconds;
+  tell("planning_ms", planning);
+  const auto used = static_cast<float>(cpu_milliseconds() - cpu), compiled = static_cast<float>(step.report().compiled);
+  using own = placed<tensor<float, 1>, varying<dp>>;
+  const auto all = compile(shard_map(m, [](own a) { return all_reduce<replicated<dp>>(as<partial<dp>>(a)); }));
+  const auto sums = local(all(own(tensor<float, 1>({used, compiled})))).to_vector();
+  tell("cpu_ms", static_cast<double>(sums[0]));
+  tell("compiled", static_cast<double>(sums[1]));
 }
 
 /// A collective along an axis of one rank exchanges nothing, but the call is one that ranks count.
@@ -279,6 +304,7 @@ command_line parse(int argc, char** argv) {
     else if (name == "--sharded") c.sharded = true;
     else if (name == "--recorded") c.recorded = true;
     else if (name == "--parts") c.parts = true;
+    else if (name == "--own") c.own = true;
     else if (name == "--batch") c.batch = std::stoi(next());
     else if (name == "--length") c.length = std::stoi(next());
     else if (name == "--layers") c.layers = std::stoi(next());
@@ -294,6 +320,8 @@ command_line parse(int argc, char** argv) {
 int main(int argc, char** argv) {
   const command_line given = parse(argc, argv);
   try {
+    if (const char* const folder = std::getenv("SINTER_CACHE_DIR"); folder && given.own)
+      ::setenv("SINTER_CACHE_DIR", (std::string(folder) + "/" + std::to_string(mesh_rank())).c_str(), 1);
     if (given.part == "reduce") reduce(given);
     else if (given.part == "train" && given.sharded) train_by<sharded>(given);
     else if (given.part == "train") train_by<whole>(given);

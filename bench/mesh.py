@@ -10,7 +10,8 @@ of batches of ten; `efficiency` is the step of one rank over that of all ranks. 
 longer; its `limit` is what an all_reduce of the gradients takes beyond the backward pass, and 5 % of the step. `hidden` is the
 part of such an all_reduce that is not exposed. --recorded: calls replay recorded graphs.
 
---cpu: the first call of a training step on ranks that mpirun starts, beside one rank's, both without any cache; and what a call
+--cpu: the first call of a training step on ranks that mpirun starts, beside one rank's, without any cache, which ranks share or not. CPU ms
+and `compiled`, the kernels that were compiled, are sums over ranks; `planning` is rank 0's time without the compiler. And what a call
 with collectives takes beside them.
 
 --small and --emulated DIR, the folder of the emulated libraries of the tests, show that it runs; their numbers mean nothing.
@@ -242,16 +243,18 @@ def gpu_tables(args):
 def cpu_tables(args):
     ranks = args.ranks or 4
 
-    def first(count):
-        times = []
+    def first(count, more):
+        runs = []
         for _ in range(3):
             with tempfile.TemporaryDirectory() as folder:
-                got = by_mpirun(args, count, ["first", "--layers", str(args.layers)], {"SINTER_CACHE_DIR": folder})
-            times.append(got["first_ms"])
-        return statistics.median(times)
-    one, many = first(1), first(ranks)
-    told(f"first call, {CORES} cores", "one rank ms", f"{ranks} ranks ms", "ratio")
-    told("", one, many, many / one)
+                runs.append(by_mpirun(args, count, ["first", "--layers", str(args.layers)] + more, {"SINTER_CACHE_DIR": folder}))
+        return [statistics.median(r[what] for r in runs) for what in ("first_ms", "cpu_ms", "planning_ms", "compiled")]
+    told(f"first call, {CORES} cores", "ms", "ratio", "CPU ms", "ratio", "planning ms", "compiled")
+    one = first(1, [])
+    told("one rank", one[0], 1.0, one[1], 1.0, *one[2:])
+    for name, more in ((f"{ranks} ranks, one cache", []), (f"{ranks} ranks, own caches", ["--own"])):
+        many = first(ranks, more)
+        told(name, many[0], many[0] / one[0], many[1], many[1] / one[1], *many[2:])
     got = by_mpirun(args, ranks, ["hit"], {})
     told("a hit", "call ns", "counted ns", "beyond ns", "exchange us")
     told("", got["call_ns"], got["counted_ns"], got["beyond_ns"], got["exchange_ns"] * 1e-3)

@@ -4,6 +4,7 @@
     launch.py PROGRAM             all programs, and a few deaths of ranks
     launch.py PROGRAM --trials N  N deaths of ranks, in turn
     launch.py PROGRAM --nccl DIR  on emulated GPUs, whose libraries are in DIR
+    launch.py PROGRAM --kernels   ranks that lack the same kernels
     launch.py PROGRAM --gpus      on two GPUs; ends with 77 where there are less
     launch.py --self-test         proves that wrong lines are found
 
@@ -241,7 +242,7 @@ def by_local_rank(ranks, more=lambda r: {}):
                       "SINTER_ADDR": "127.0.0.1:" + port, **more(r)}
 
 
-def check_nccl(all_results, program, folder):
+def check_nccl(all_results, program, libraries):
     """Exchanges of emulated GPUs: right, late, with errors, with ranks that differ or die."""
     quick = {"SINTER_MESH_SILENCE": str(SILENCE)}
     hostile = {"SINTER_EMULATOR_DEFER": "1", "SINTER_EMULATOR_ORDER": "reverse", "SINTER_CUDA_POISON": "1"}
@@ -269,25 +270,139 @@ def check_nccl(all_results, program, folder):
              {"SINTER_EMULATOR_UUIDS": "shared"}, None),
             ("no library", ["training"], 2, other, quick, without_library)):
         with tempfile.TemporaryDirectory() as files:
-            run = by_hand(ranks, program, words, {**emulated(folder, files), **more},
+            run = by_hand(ranks, program, words, {**emulated(libraries, files), **more},
                           by_local_rank(ranks, each or (lambda r: {})), KERNELS)
         all_results.note(f"NCCL {name}", run, problem_of(run, range(ranks), pattern))
+    with tempfile.TemporaryDirectory() as files, tempfile.TemporaryDirectory() as folder:
+        run = by_hand(3, program, ["kernels", "exchanged", "0", "-1"], {**emulated(libraries, files), "SINTER_TEST_CACHES": folder},
+                      by_local_rank(3), KERNELS)
+    all_results.note("NCCL kernels", run, problem_of_kernels(run, 3, 1))
     # Each rank records for itself: the last one does not where its work is waited for.
     for name, more, last in (("recorded", {}, {}), ("recorded, work put off", hostile, {}), ("recorded by some ranks", {}, {"SINTER_CUDA_SYNC": "1"})):
         with tempfile.TemporaryDirectory() as files:
-            run = by_hand(4, program, ["training", "recorded"], {**emulated(folder, files), "SINTER_LOGS": "perf", **more},
+            run = by_hand(4, program, ["training", "recorded"], {**emulated(libraries, files), "SINTER_LOGS": "perf", **more},
                           by_local_rank(4, lambda r: last if r == 3 else {}), KERNELS)
         all_results.note(f"NCCL training, {name}", run, problem_of(run, range(4), "^right", r"recorded \d+ steps in \d+ pieces"))
     for victim in (0, 1):
         with tempfile.TemporaryDirectory() as files:
-            run = by_hand(3, program, ["read", str(victim)], {**emulated(folder, files), **quick, **hostile}, by_local_rank(3))
+            run = by_hand(3, program, ["read", str(victim)], {**emulated(libraries, files), **quick, **hostile}, by_local_rank(3))
         left = [r for r in range(3) if r != victim]
         all_results.note(f"NCCL death of rank {victim} while others read", run,
                          problem_of(run, left, rf"^threw: .*rank {victim} has died"))
     with tempfile.TemporaryDirectory() as files:
         late = {"SINTER_EMULATOR_NCCL_LATE": "1:6000", "SINTER_MESH_TIMEOUT": "2", **quick, **hostile}
-        run = by_hand(2, program, ["read", "-1"], {**emulated(folder, files), **late}, by_local_rank(2))
+        run = by_hand(2, program, ["read", "-1"], {**emulated(libraries, files), **late}, by_local_rank(2))
     all_results.note("NCCL a rank that is too late", run, problem_of(run, range(2), r"^threw: .*within SINTER_MESH_TIMEOUT"))
+
+
+COMPILED = re.compile(r"rank (\d+) compiled (\d+) of (\d+) kernels, and has (\S+)")
+
+
+def problem_of_kernels(run, ranks, compilers):
+    """Empty if so many ranks compiled the kernels and the others none, and all have equal results."""
+    problem = problem_of(run, range(ranks), "^right")
+    told = {int(r): (int(n), int(of), value) for r, n, of, value in COMPILED.findall(run.text)}
+    if problem or sorted(told) != list(range(ranks)):
+        return problem or f"only the ranks {sorted(told)} told what they compiled"
+    made = [one[0] for one in told.values() if one[0]]
+    if len(made) != compilers or len(set(made)) > 1 or (made and made[0] < 3):
+        return f"not {compilers} of the ranks compiled: {told}"
+    return "" if len({one[2] for one in told.values()}) == 1 else f"the results differ: {told}"
+
+
+def compilations(run):
+    """Kernels that each rank compiled."""
+    return {int(r): int(n) for r, n, *_ in COMPILED.findall(run.text)}
+
+
+def compiler(folder, body):
+    """A compiler in a folder that runs `body` before each compilation."""
+    path = os.path.join(folder, "c++")
+    with open(path, "w") as file:
+        file.write(f'#!/bin/sh\n[ "$1" = --version ] || {{\n{body}\n}}\nexec {shutil.which("c++")} "$@"\n')
+    os.chmod(path, 0o755)
+    return {"SINTER_CXX": path}
+
+
+def check_kernels(all_results, program, found):
+    """Ranks with cold caches of their own: one compiles, and the others receive its kernels."""
+    def by_rank(ranks, more):
+        port = str(20000 + os.getpid() % 20000)
+        return lambda r: {"SINTER_RANK": str(r), "SINTER_SIZE": str(ranks), "SINTER_ADDR": "127.0.0.1:" + port, **more(r)}
+
+    def alone(words, ranks, more, compilers, name, each=lambda r: {}):
+        with tempfile.TemporaryDirectory() as folder:
+            caches = {"SINTER_TEST_CACHES": folder, **more(folder)}
+            run = by_hand(ranks, program, ["kernels", "alone"] + words, caches, by_rank(ranks, each))
+            all_results.note(f"kernels, {name}", run, problem_of_kernels(run, ranks, compilers))
+            return run, folder
+    for first in ("0", "2"):
+        alone([first, "-1"], 4, lambda f: {}, 1, f"rank {first} asks first")
+    alone(["0", "2"], 3, lambda f: {}, 1, "a rank is late")
+    alone(["0", "-1"], 4, lambda f: {}, 2, "a rank has another flag", lambda r: {"SINTER_CXXFLAGS": "-DOTHER"} if r == 3 else {})
+    alone(["0", "-1"], 3, lambda f: {"SINTER_TEST_CACHES": program}, 1, "no folder can be made")
+    with tempfile.TemporaryDirectory() as folder:
+        for turn, compilers in (("cold", 1), ("warm", 0)):
+            run = by_hand(3, program, ["kernels", "alone", "1", "-1"], {"SINTER_TEST_CACHES": folder}, by_rank(3, lambda r: {}))
+            all_results.note(f"kernels, caches that are {turn}", run, problem_of_kernels(run, 3, compilers))
+    with tempfile.TemporaryDirectory() as folder:
+        run = by_hand(3, program, ["kernels", "alone", "0", "-1"], {"SINTER_CACHE_DIR": folder}, by_rank(3, lambda r: {}))
+        all_results.note("kernels, a cache for all", run, problem_of_kernels(run, 3, 1))
+    # The compiler of the rank that asks first fails; its function is then interpreted.
+    with tempfile.TemporaryDirectory() as folder:
+        more = {"SINTER_TEST_CACHES": folder, **compiler(folder, '[ -z "$SINTER_TEST_FAILS" ] || { sleep 1; exit 1; }')}
+        run = by_hand(3, program, ["kernels", "alone", "0", "-1"], more, by_rank(3, lambda r: {"SINTER_TEST_FAILS": "1"} if r == 0 else {}))
+        told = compilations(run)
+        problem = problem_of(run, range(3), "^right", "rank 0 compiled 0 of")
+        all_results.note("kernels, a compiler fails", run, problem or ("" if told[1] or told[2] else f"no rank compiled: {told}"))
+    for how, first, number in (("alone", 1, signal.SIGKILL), ("alone", 0, signal.SIGKILL), ("exchanged", 1, signal.SIGKILL),
+                               ("exchanged", 0, signal.SIGSTOP)):
+        run, problem = death_of_maker(program, how, first, number)
+        all_results.note(f"kernels, {number.name} of the rank that compiles, {how}", run, problem)
+    for name, command in found.items():
+        with tempfile.TemporaryDirectory() as folder:
+            run = by_launcher(command, 4, program, ["kernels", "exchanged", "0", "-1"], {"SINTER_TEST_CACHES": folder})
+        all_results.note(f"kernels, {name}", run, problem_of_kernels(run, 4, 1))
+
+
+def death_of_maker(program, how, first, number):
+    """The rank that compiles for all gets a signal. Without collectives the others compile then, with collectives they throw."""
+    with tempfile.TemporaryDirectory() as folder:
+        begun = os.path.join(folder, "begun")
+        # The first compilation takes long, as the first rank to ask meets it.
+        more = {"SINTER_TEST_CACHES": folder, "SINTER_MESH_SILENCE": str(SILENCE),
+                **compiler(folder, f'mkdir {begun} 2>/dev/null && {{ echo $PPID >{begun}/pid; sleep 20; }}')}
+        port = str(20000 + os.getpid() % 20000)
+        before = time.monotonic()
+        jobs = {r: start([program, "kernels", how, str(first), "-1"],
+                         {**more, "SINTER_RANK": str(r), "SINTER_SIZE": "3", "SINTER_ADDR": "127.0.0.1:" + port}) for r in range(3)}
+        maker = None
+        while maker is None and time.monotonic() - before < LIMIT:
+            time.sleep(0.1)
+            try:
+                with open(begun + "/pid") as file:
+                    of = int(file.read() or 0)
+                maker = next((r for r, j in jobs.items() if j.pid == of), None)
+            except OSError:
+                pass
+        time.sleep(0.6)  # the others wait by now
+        if maker is not None:
+            jobs[maker].send_signal(number)
+        at = time.monotonic()
+        runs = {r: ended(j, before) for r, j in jobs.items() if r != maker}
+        took = time.monotonic() - at
+        if maker is not None:
+            os.killpg(jobs[maker].pid, signal.SIGKILL)
+            jobs[maker].communicate()
+    run = run_of("".join(r.text for r in runs.values()), took, any(r.hung for r in runs.values()))
+    if maker is None:
+        return run, "no rank compiled"
+    pattern = "^right" if how == "alone" else rf"^threw: \[compile\] .*rank {maker} (has died|\(silent)"
+    problem = problem_of(run, [r for r in range(3) if r != maker], pattern)
+    told = compilations(run)
+    if not problem and how == "alone" and not all(told.get(r) for r in range(3) if r != maker):
+        problem = f"a rank did not compile: {told}"
+    return run, problem or ("" if took < 18 else "the others waited for the compiler")
 
 
 def check_gpus(all_results, program):
@@ -325,6 +440,9 @@ def main(words):
         print("SKIPPED: this machine has no two GPUs; exchanges of GPUs ran on the emulator only")
         sys.exit(77)
     program, found, all_results = words[0], launchers(), results()
+    if words[1:2] == ["--kernels"]:
+        check_kernels(all_results, program, found)
+        return sys.exit(f"{all_results.failures} failed" if all_results.failures else 0)
     if words[1:2] in (["--nccl"], ["--gpus"]):
         check_nccl(all_results, program, words[2]) if words[1] == "--nccl" else check_gpus(all_results, program)
         return sys.exit(f"{all_results.failures} failed" if all_results.failures else 0)

@@ -280,6 +280,35 @@ void run_many() {
   close(x, full<double>(3.0, 100), 1e-12, "150 means");
 }
 
+/// Kernels that ranks lack at about the same time. Ranks other than `first` begin a little later, and rank `late` when the others have
+/// finished.
+void run_kernels(bool exchanges, int first, int late) {
+  const auto m = make_mesh<dp>({mesh_ranks()});
+  std::this_thread::sleep_for(std::chrono::milliseconds(mesh_rank() == late ? 6000 : mesh_rank() == first ? 0 : 400));
+  using own = placed<tensor<double, 2>, varying<dp>>;
+  const auto body = [](const tensor<double, 2>& a) {
+    const tensor<double, 2> rows = softmax(matmul(a, transpose(a)));
+    return tensor<double, 2>(cumsum(sort(rows), axis<0>) + sum(rows, axis<1>, keepdims) * 1.25);
+  };
+  const auto x = some(33, 17);
+  const auto want = compile(body, {.backend = "reference"})(x);
+  const auto tell = [&](const auto& step, const tensor<double, 2>& got, double factor) {
+    close(got, want * factor, 1e-12, "the result");
+    const auto about = step.report();
+    std::printf("rank %d compiled %d of %d kernels, and has %.17g\n", mesh_rank(), static_cast<int>(about.compiled),
+                static_cast<int>(about.kernels), sum(got).item());
+  };
+  if (!exchanges) {
+    // Nothing is swapped in later: ranks would do so at different calls.
+    const auto step = compile(body, {.tier = tier::background});
+    return tell(step, step(x), 1);
+  }
+  const auto step =
+      compile(shard_map(m, [=](own a) { return all_reduce<replicated<dp>>(as<partial<dp>>(own(body(local(a))))); }));
+  const auto got = local(step(own(x)));
+  tell(step, got, static_cast<double>(mesh_ranks()));
+}
+
 /// A fault tells where it was before it ends the process; addr2line reads the addresses.
 void report_faults() {
   void* frames[1];
@@ -309,6 +338,7 @@ int main(int count, char** words) {
       {"read", [&] { run_read(std::atoi(words[2])); }},
       {"given_up", run_given_up},
       {"many", run_many},
+      {"kernels", [&] { run_kernels(words[2] == std::string("exchanged"), std::atoi(words[3]), std::atoi(words[4])); }},
       {"join", [] { make_mesh<dp>({mesh_ranks()}); }},
       {"exit",
        [] {
@@ -322,6 +352,9 @@ int main(int count, char** words) {
   std::string line = "rank ?";
   try {
     line = "rank " + std::to_string(mesh_rank());
+    // Each rank has a folder of its own in that one.
+    if (const char* const folders = std::getenv("SINTER_TEST_CACHES"))
+      ::setenv("SINTER_CACHE_DIR", (std::string(folders) + "/" + std::to_string(mesh_rank())).c_str(), 1);
     program->second();
     line += wrong.empty() ? ": right" : ": wrong: " + wrong;
   } catch (const std::exception& problem) {

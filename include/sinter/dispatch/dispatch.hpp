@@ -41,7 +41,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
       return hit;
     }
     in.fetch_sub(1);
-    return miss(c, trace, how_.tier);
+    return miss(c, trace, held_.tier_here());
   }
 
   void answered(const call& c, const segments_run& did) override {
@@ -427,7 +427,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
 
   /// Counts a call of a specialisation with open extents.
   void watch(const specialisation& e, const call& c, const tracing& trace) {
-    if (!e.warmth->counts() || current_stance != stance::normal) return;
+    if (!e.warmth->counts() || current_stance != stance::normal || !function_state::swaps()) return;
     const std::uint64_t extents = hash_of_extents(c);
     if (e.warmth->just_hot(extents) && !warm(c, trace)) e.warmth->ask_again(extents);
   }

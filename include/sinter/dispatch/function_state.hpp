@@ -15,6 +15,7 @@
 #include "../base/readers.hpp"
 #include "../base/series.hpp"
 #include "../engine/engine.hpp"
+#include "../run/ranks.hpp"
 #include "limits.hpp"
 #include "segment_program.hpp"
 #include "specialisation.hpp"
@@ -116,8 +117,12 @@ class function_state {
   /// Whether frequent extents get their own kernels.
   bool wants_hot_kernels() const {
     const bool may = how_.tier == tier::background || how_.dynamic == dynamic::automatic;
-    return may && how_.hot_calls > 0 && !how_.deterministic && wants_kernels();
+    return may && how_.hot_calls > 0 && !how_.deterministic && wants_kernels() && swaps();
   }
+  /// Whether kernels are swapped in once they are ready. On ranks that are processes the time would decide, and the bits of values
+  /// that are meant to be equal would differ.
+  static bool swaps() { return !run::world().is_of_processes(); }
+  tier tier_here() const { return swaps() ? how_.tier : tier::immediate; }
   bool wants_kernels() const { return engine::wants_kernels(how_.backend); }
 
   /// The constants that are arguments of segments of one structure; by this graph if it is the first.

@@ -170,7 +170,7 @@ inline std::shared_ptr<const program> segment_program(const tracer& t, const ir:
         fresh->graph.outputs.empty() ? location{} : fresh->graph[fresh->graph.outputs[0]].where);
   });
   if (more && in.compiled) held.varies(structure, std::move(numbers));
-  const bool later = in.compiled && how.tier == tier::background && held.wants_kernels();
+  const bool later = in.compiled && how.tier == tier::background && function_state::swaps() && held.wants_kernels();
   if (later) how.backend = interpreter;
   const auto code = held.keep(key, {build(fresh, inputs, how, where), fresh->graph, layout, in});
   if (later) held.build_later(key, *fresh, inputs, where);

@@ -56,17 +56,19 @@ inline std::shared_ptr<const run::program_guards> compared_guards(const ir::grap
   return run::world().compares_programs() ? guards_of(traced, name, first) : nullptr;
 }
 
-/// Before a program is compiled that this rank lacks: all ranks have, or want, one with the same collectives.
-SINTER_API void agree_on_program(const ir::graph& traced, const std::string& name) {
-  if (!run::world().compares_programs()) return;
-  location first;
-  if (const auto guards = guards_of(traced, name, first)) run::world().agree(guards, first);
+/// Before a program is compiled that this rank lacks: all ranks have, or want, one with the same collectives. False if it has none,
+/// or ranks do not compare; `first` receives the line of the first one.
+SINTER_API bool agree_on_program(const ir::graph& traced, const std::string& name, location& first) {
+  if (!run::world().compares_programs()) return false;
+  const auto guards = guards_of(traced, name, first);
+  if (guards) run::world().agree(guards, first);
+  return guards != nullptr;
 }
 
 /// Other ranks are told that this one compiles, meanwhile.
 struct compilation_scope {
-  compilation_scope() { run::world().enter_compilation(true); }
-  ~compilation_scope() { run::world().enter_compilation(false); }
+  compilation_scope(bool exchanges, location first) { run::world().enter_compilation(true, exchanges, first); }
+  ~compilation_scope() { run::world().enter_compilation(false, false, {}); }
   compilation_scope(const compilation_scope&) = delete;
   compilation_scope& operator=(const compilation_scope&) = delete;
 };

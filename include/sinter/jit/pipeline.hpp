@@ -562,8 +562,9 @@ SINTER_API std::shared_ptr<const program> build(std::shared_ptr<tracer> traced, 
   static auto& table = *new detail::code_table;  // threads may outlive statics
   const auto all = detail::all_arguments(arguments, traced->captures);
   const device common = detail::common_device(traced->graph, all, arguments.size(), how, where);
-  if (!run::background::is_here()) detail::agree_on_program(traced->graph, how.name);
-  const detail::compilation_scope compiling;
+  location first;
+  const bool exchanges = !run::background::is_here() && detail::agree_on_program(traced->graph, how.name, first);
+  const detail::compilation_scope compiling(exchanges, first);
   auto code = table.get(traced->graph, all, how, common, traced->assumed.layout, traced->spent);
   std::shared_ptr<run::cuda::scratch_pool> pool;
   if (how.mode == mode::reduce_overhead && common.is_cuda() && !code->interpreted) {

@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -91,6 +92,24 @@ class rank_group {
   virtual std::string failure() const { return {}; }
 };
 
+/// Kernels that this rank lacks. Of the ranks that lack a kernel, one makes it, and the others receive it. When the order ends,
+/// they learn which kernels do not come.
+class kernel_order {
+ public:
+  virtual ~kernel_order() = default;
+  /// What stands for kernel k in a bundle.
+  virtual std::string_view name(std::size_t k) const = 0;
+  /// Whether this rank makes it.
+  virtual bool is_mine(std::size_t k) const = 0;
+  /// Gives the other ranks a bundle of these kernels.
+  virtual void give(const std::vector<std::size_t>& kernels, std::string bundle) = 0;
+  /// Waits for the kernels of other ranks. Bundles that together have those that came: some do not come, and none once the mesh
+  /// has failed. For a program with collectives a failure throws.
+  virtual std::vector<std::shared_ptr<const std::string>> take() = 0;
+  /// The greatest number of bytes of a bundle.
+  static constexpr std::size_t most_bytes = std::size_t{32} << 20;
+};
+
 /// All ranks of a program, as one of them sees them.
 class rank_world {
  public:
@@ -110,8 +129,10 @@ class rank_world {
   virtual bool has_failed() const { return false; }
   /// Whether ranks are processes, whose GPUs exchange by themselves.
   virtual bool is_of_processes() const { return false; }
-  /// Other ranks are told that this one compiles.
-  virtual void enter_compilation(bool) {}
+  /// Other ranks are told that this one compiles. `exchanges` of a program with collectives, whose first is at `where`.
+  virtual void enter_compilation(bool, bool, location) {}
+  /// Asks for kernels, by texts that are equal where ranks may share them. Null where ranks share none.
+  virtual std::unique_ptr<kernel_order> order_kernels(const std::vector<std::string>&) { return nullptr; }
 
   /// The groups by the number of their axis.
   void bind(std::int64_t axis, std::shared_ptr<rank_group> g) { axes_[axis] = std::move(g); }

@@ -9,50 +9,14 @@
 #include <vector>
 
 #include "../../environment_value.hpp"
+#include "channel_ranks.hpp"
 
 using namespace sinter;
 using namespace sinter::engine::run;
+using channels::ranks, channels::secret;
 namespace sockets = sinter::engine::run::detail;
 
 namespace {
-
-const std::string secret(32, 's');
-
-/// Ranks with their channels.
-struct ranks {
-  explicit ranks(int size, bool by_unix = false, const std::string& last_secret = secret) {
-    meeting_point at;
-    if (by_unix) at.port = 20000 + static_cast<int>(::getpid() % 20000);
-    else at.hosts = {"127.0.0.1"};
-    sockets::file_handle listener = sockets::listen_at(at);
-    point = at;
-    for (int r = 0; r < size; ++r) {
-      ledgers.push_back(std::make_unique<rank_ledger>(r, size));
-      channels.push_back(std::make_unique<control_channel>(*ledgers.back(), at, r == size - 1 ? last_secret : secret,
-                                                           r == 0 ? std::move(listener) : sockets::file_handle()));
-    }
-    ledgers[0]->wait_for_all({});
-  }
-  /// f(rank) on a thread each; returns what they throw.
-  template <class F>
-  std::vector<std::string> all(const F& f) {
-    std::vector<std::string> out(ledgers.size());
-    std::vector<std::thread> threads;
-    for (std::size_t r = 0; r < ledgers.size(); ++r)
-      threads.emplace_back([&, r] {
-        try {
-          f(static_cast<int>(r), *ledgers[r]);
-        } catch (const std::exception& e) {
-          out[r] = e.what();
-        }
-      });
-    for (auto& t : threads) t.join();
-    return out;
-  }
-  meeting_point point;
-  std::vector<std::unique_ptr<rank_ledger>> ledgers;
-  std::vector<std::unique_ptr<control_channel>> channels;
-};
 
 std::shared_ptr<const program_guards> guards(const std::string& what) {
   return std::make_shared<program_guards>(program_guards{sha256_of(what), "f(" + what + ") at a.cpp:7"});
@@ -217,7 +181,7 @@ TEST_CASE("a rank that dies, ends or does not come is an error on the others") {
       const auto start = std::chrono::steady_clock::now();
       const auto problems = r.all([&](int rank, rank_ledger& l) {
         if (rank != victim) return void(l.exchange_texts("k", three, "", "all_reduce", {"b.cpp", 4}));
-        if (how == "dies") r.channels[static_cast<std::size_t>(victim)].reset();
+        if (how == "dies") r.connections[static_cast<std::size_t>(victim)].reset();
         if (how == "ends") l.leave();
       });
       const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

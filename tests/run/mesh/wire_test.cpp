@@ -111,7 +111,7 @@ TEST_CASE("a hello is read whole or not at all") {
 
 TEST_CASE("messages that no rank sends are refused, and break nothing") {
   std::mt19937 random(17);
-  const std::string kinds = "hspcafb?";
+  const std::string kinds = "hspcafbwmkdn?";
   for (const int rank : {0, 1}) {
     int refused = 0;
     for (int turn = 0; turn < 20000; ++turn) {
@@ -140,6 +140,7 @@ TEST_CASE("an exchange waits longer than the limit for a GPU that does earlier w
     std::string m = "h";
     for (const std::uint64_t n : {count, std::uint64_t{1}, reached}) put_number(m, n, 8);
     put_number(m, 0, 1);
+    put_number(m, 0, 4);
     put_text(m, "");
     return m;
   };

@@ -21,8 +21,9 @@
 #include "../host/compiler.hpp"
 #include "../host/module.hpp"
 #include "../progress.hpp"
-#include "bundle.hpp"
 #include "cache.hpp"
+#include "job.hpp"
+#include "rank_kernels.hpp"
 #include "toolchain.hpp"
 #include "unit.hpp"
 
@@ -86,105 +87,6 @@ namespace detail {
   if (!r.log.empty()) message += "\n" + first_lines(r.log, 30);
   throw compile_error(message, r.how, path, cause);
 }
-
-/// The images that one call has loaded: kernels compiled together share an image.
-struct loaded_images {
-  std::unordered_map<const live_entry*, std::shared_ptr<const void>> of_others;  ///< images loaded for other kernels
-  std::unordered_map<const char*, std::shared_ptr<const void>> of_bundles;       ///< by their address in the bundle
-};
-
-/// One distinct kernel to build.
-struct job {
-  const shared_text* source = nullptr;
-  std::shared_ptr<live_entry> entry;
-  std::shared_ptr<const void> code;
-  bool from_cache = false;
-  double milliseconds = 0;
-  const char* tier = "memory";
-  clock::time_point began;
-
-  origin from() const { return {tier, milliseconds, began}; }
-
-  std::string key() const { return entry->key.str(); }
-  static std::string portable_head(const toolchain& with) { return "sinter " SINTER_VERSION "\n" + with.portable(); }
-
-  /// Looks in memory, then on disk, then in bundles; true when found.
-  bool look_up(const disk_cache& cache, const toolchain& with, loaded_images& known) {
-    from_cache = true;
-    tier = "memory";
-    code = entry->get();
-    if (code) return true;
-    const std::string head = portable_head(with);
-    tier = "disk";
-    if (read(cache, with, known)) return entry->note(head, cache.path()), true;
-    tier = "bundle";
-    const std::string_view image = bundle_table::get().find(entry->portable(head));
-    if (image.empty()) return false;
-    auto& loaded = known.of_bundles[image.data()];
-    if (!loaded) loaded = try_load(image, with);
-    if (loaded) entry->note(head, "", image);
-    return publish(loaded);
-  }
-
-  bool read(const disk_cache& cache, const toolchain& with, loaded_images& known) {
-    if (const auto at = known.of_others.find(entry.get()); at != known.of_others.end()) return publish(at->second);
-    const std::string mine = key();
-    series<std::string> others;
-    const std::string image = cache.find(mine, &others);
-    if (image.empty()) return false;
-    const auto loaded = try_load(image, with);
-    if (!loaded) return cache.discard(mine), false;
-    for (const std::string& key : others)
-      if (const auto other = live_modules().find(with.domain(), key)) known.of_others.emplace(other.get(), loaded);
-    return publish(loaded);
-  }
-
-  bool publish(std::shared_ptr<const void> loaded) {
-    if (loaded) code = entry->publish(std::move(loaded));
-    return code != nullptr;
-  }
-
-  /// Null, after a warning, if it cannot be loaded. momentary_error passes through.
-  static std::shared_ptr<const void> try_load(std::string_view image, const toolchain& with) {
-    try {
-      return with.load(image);
-    } catch (const sinter::detail::momentary_error&) {
-      throw;
-    } catch (const system_error& e) {
-      logs::warn_once(std::string(e.what()) + "; it is compiled again");
-      return nullptr;
-    }
-  }
-
-  /// Compiles the kernel unless another thread or process has meanwhile done so.
-  void make(const disk_cache& cache, const toolchain& with) {
-    const std::lock_guard in_process(entry->building);
-    const auto across_processes = cache.acquire(key(), compile_limit());
-    loaded_images known;
-    if (!look_up(cache, with, known)) make_alone(cache, with);
-  }
-
-  void make_alone(const disk_cache& cache, const toolchain& with) {
-    job* const me = this;
-    take({&me, 1}, with.compile(source->str()), cache, with);
-  }
-
-  /// Takes the compiler's image of several kernels.
-  static void take(std::span<job* const> jobs, std::string made, const disk_cache& cache, const toolchain& with) {
-    const auto image = make_on_heap<const std::string>(std::move(made));
-    const auto loaded = with.load(*image);
-    series<std::string> keys;
-    for (const job* j : jobs) keys.push_back(j->key());
-    const bool stored = cache.store(keys, *image);
-    for (job* const j : jobs) {
-      j->from_cache = false;
-      j->tier = "compiled";
-      j->publish(loaded);
-      if (stored) j->entry->note(portable_head(with), cache.path());
-      else j->entry->note(portable_head(with), "", *image, image);
-    }
-  }
-};
 
 /// Compiles kernels as one unit, or each alone if that fails. `busy` receives kernels that another thread or process is
 /// building. No thread waits while it holds a lock that others wait for.
@@ -279,6 +181,21 @@ SINTER_API void make_all(std::span<job* const> jobs, const disk_cache& cache, co
     if (e) std::rethrow_exception(e);
 }
 
+/// Builds the jobs. Of ranks that lack a kernel, one compiles it.
+SINTER_API void make_missing(std::span<job* const> jobs, const disk_cache& cache, const toolchain& with) {
+  const auto order = order_of(jobs, with);
+  if (!order) return make_all(jobs, cache, with);
+  series<job*> mine;
+  for (std::size_t k = 0; k < jobs.size(); ++k)
+    if (order->is_mine(k)) mine.push_back(jobs[k]);
+  if (!mine.empty()) {
+    make_all({mine.data(), mine.size()}, cache, with);
+    give_kernels(*order, jobs);
+  }
+  const series<job*> rest = take_kernels(*order, jobs, cache, with);
+  if (!rest.empty()) make_all({rest.data(), rest.size()}, cache, with);
+}
+
 /// Throws compile_error that names kernels which a process without a compiler lacks: their ops, from their texts' first lines.
 [[noreturn]] SINTER_API void fail_missing(std::span<job* const> missing) {
   constexpr std::size_t most_named = 8;
@@ -325,7 +242,7 @@ SINTER_API series<job> make_modules(std::span<const shared_text> sources, const 
   if (!missing.empty()) {
     if (with.domain().empty() && compiles_nothing()) fail_missing({missing.data(), missing.size()});
     with.check();
-    make_all(missing, cache, with);
+    make_missing({missing.data(), missing.size()}, cache, with);
   }
   for (job& j : jobs) {
     const job& first = jobs[known.at(j.entry.get())];
@@ -350,6 +267,11 @@ class host_toolchain final : public toolchain {
     return out;
   }
   std::string domain() const override { return ""; }
+  std::string compiler() const override {
+    const std::string& all = compiler_->identity;  // path, version, stamp
+    const std::size_t from = compiler_->path.size() + 3, end = all.rfind(" | ");
+    return compiler_->path.empty() || end <= from ? "" : all.substr(from, end - from);
+  }
   void check() const override {
     if (compiler_patience::get().spent(*compiler_) >= compile_limit())
       fail_compile(*compiler_, "", {outcome::timed_out, 0, ""});

@@ -26,11 +26,7 @@ SINTER_API std::size_t save_bundle(const std::string& path, const char* op, loca
     const std::lock_guard guard(entry->mutex);
     if (entry->portable_head.empty()) continue;
     ++all;
-    std::string image(entry->image);
-    if (image.empty()) {
-      const cache_folder_scope there(entry->folder);
-      image = disk_cache().find(entry->key.str());
-    }
+    std::string image = detail::image_of(*entry);
     if (image.empty()) ++gone;
     else keys_of[std::move(image)].push_back(entry->portable(entry->portable_head));
   }

@@ -26,7 +26,7 @@ using clock = std::chrono::steady_clock;
 
 /// The source of a kernel's code, and the time it took.
 struct origin {
-  const char* tier = "memory";  ///< "memory", "disk", "bundle" or "compiled"
+  const char* tier = "memory";  ///< "memory", "disk", "bundle" (or another rank) or "compiled"
   double milliseconds = 0;
   clock::time_point began;
 };
@@ -55,6 +55,9 @@ class toolchain {
   virtual std::string key(std::string_view source) const = 0;
   /// The lines of a portable key (bundle.hpp) between its first line and the text: the target, then flags.
   virtual std::string portable() const = 0;
+  /// The version of the compiler, and of the driver that loads its images: ranks share kernels where it is equal. Empty if
+  /// there is none.
+  virtual std::string compiler() const = 0;
   /// Loaded modules are shared among equal keys of one domain only.
   virtual std::string domain() const = 0;
   /// Throws compile_error if waiting for `compile` would be in vain.

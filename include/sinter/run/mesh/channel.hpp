@@ -50,8 +50,9 @@ class control_channel {
 
  private:
   using clock = std::chrono::steady_clock;
-  static constexpr std::size_t most_strangers = 64, most_waiting = std::size_t{256} << 20;
-  static constexpr std::chrono::seconds patience{10};  ///< with a stranger
+  static constexpr std::size_t most_strangers = 64, most_waiting = std::size_t{256} << 20,
+                               most_ahead = std::size_t{1} << 20;  ///< of bundles
+  static constexpr std::chrono::seconds patience{10};              ///< with a stranger
 
   struct connection {
     detail::file_handle fd;
@@ -130,15 +131,32 @@ class control_channel {
       if (due) next = now + rank_ledger::interval();
       ledger_.tick(due);
       for (auto& m : ledger_.take_outbox()) queue(m);
+      const bool more = queue_pieces();
       for (auto& p : peers_)
         if (p) flush(*p);
       if (stop_.load() && (nothing_to_send() || clock::now() > deadline_)) return;
-      wait_for_news(next);
+      wait_for_news(more ? now : next);
     }
   }
   bool nothing_to_send() const {
-    const auto is_done = [](const auto& p) { return !p || p->to_send.size() == p->sent; };
-    return ledger_.outbox_is_empty() && std::all_of(peers_.begin(), peers_.end(), is_done);
+    for (std::size_t r = 0; r < peers_.size(); ++r)
+      if (const auto& p = peers_[r]; p && (p->to_send.size() > p->sent || ledger_.has_pieces(static_cast<int>(r))))
+        return false;
+    return ledger_.outbox_is_empty();
+  }
+  /// Queues a piece of a bundle for each rank that has read the earlier ones; other messages go between. Whether there was one.
+  bool queue_pieces() {
+    bool any = false;
+    for (std::size_t r = 0; r < peers_.size(); ++r) {
+      connection* const p = peers_[r].get();
+      if (!p || p->to_send.size() - p->sent > most_ahead) continue;
+      const std::string body = ledger_.next_piece(static_cast<int>(r));
+      if (body.empty()) continue;
+      p->to_send.erase(0, std::exchange(p->sent, 0));
+      p->to_send += frame_of(*p->signer, body);
+      any = true;
+    }
+    return any;
   }
 
   void queue(const rank_ledger::outgoing& m) {

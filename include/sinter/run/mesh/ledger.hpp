@@ -25,21 +25,27 @@
 #include "../../base/location.hpp"
 #include "../../base/log.hpp"
 #include "../ranks.hpp"
+#include "kernels.hpp"
 #include "wire.hpp"
 
 namespace sinter::engine::run {
 
-enum class rank_state : std::uint8_t { host_code, compiling, in_a_collective };
+enum class rank_state : std::uint8_t { host_code, compiling, in_a_collective, awaiting_kernels };
 
 /// A message: its kind, then its fields. Rank 0 passes on messages for others.
 enum class message : char {
-  heartbeat = 'h',  ///< collectives, calls, collectives that the GPU has begun, state, the last collective
+  heartbeat = 'h',  ///< collectives, calls, collectives that the GPU has begun, state and a rank, the last collective
   table = 's',      ///< from rank 0: for each rank flags, age in ms, and its heartbeat
   post = 'p',       ///< from, to, key, text
   ask = 'c',        ///< from, to, number of the call, digest, text: this rank has no program yet
   answer = 'a',     ///< the same: this rank's program
   failure = 'f',    ///< text
   bye = 'b',        ///< this rank ends
+  want = 'w',       ///< to rank 0: a number, names of kernels that this rank lacks
+  makers = 'm',     ///< from rank 0: that number, the rank that makes each kernel; -1 for the receiver
+  bundle = 'k',     ///< names and size of a bundle, whose pieces follow; through rank 0
+  piece = 'd',      ///< bytes
+  none = 'n',       ///< names of kernels that do not come
 };
 
 class rank_ledger {
@@ -50,7 +56,12 @@ class rank_ledger {
     std::string body;
   };
 
-  rank_ledger(int rank, int size) : rank_(rank), ranks_(static_cast<std::size_t>(size)) {
+  rank_ledger(int rank, int size)
+      : rank_(rank),
+        ranks_(static_cast<std::size_t>(size)),
+        kernels_(size),
+        incoming_(static_cast<std::size_t>(size)),
+        bundles_(static_cast<std::size_t>(size)) {
     for (auto& r : ranks_) r.heard = clock::now();
     ranks_[static_cast<std::size_t>(rank)].here = true;
   }
@@ -101,11 +112,12 @@ class rank_ledger {
     const std::lock_guard lock(mutex_);
     return failure_;
   }
-  [[noreturn]] void throw_failure(const char* op, location where) const {
-    throw system_error(sinter::detail::located("[" + std::string(op) + "] the ranks do not meet: " + failure() +
-                                                   "; this mesh is unusable from now on, start the program again",
-                                               where));
+  std::string told_failure(const char* op, location where) const {
+    return sinter::detail::located("[" + std::string(op) + "] the ranks do not meet: " + failure() +
+                                       "; this mesh is unusable from now on, start the program again",
+                                   where);
   }
+  [[noreturn]] void throw_failure(const char* op, location where) const { throw system_error(told_failure(op, where)); }
 
   template <class F>
   void update(const F& f) {
@@ -219,6 +231,74 @@ class rank_ledger {
         "compile", where, "the compilation of " + mine->text, [&] { return missing().empty(); }, missing);
   }
 
+  /// Asks for kernels, by their names. Returns once it is known which of them this rank makes: its order's number. Throws
+  /// nothing; after a failure, or once this rank has ended, it makes all.
+  std::uint64_t order(const kernel_names& names) {
+    std::uint64_t number = 0;
+    update([&] {
+      number = next_order_++;
+      ordered_kernels& o = orders_[number];
+      o.names = names;
+      o.open.insert(names.begin(), names.end());
+      if (rank_ == 0) return take_want(0, number, names);
+      std::string m(1, static_cast<char>(message::want));
+      put_number(m, number, 8);
+      put_names(m, names);
+      send(0, std::move(m));
+    });
+    if (wake_) wake_();
+    const auto limit = std::chrono::duration<double>(detail::mesh_timeout());
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, limit, [&] { return !orders_[number].makers.empty() || is_over_locked(); });
+    ordered_kernels& o = orders_[number];
+    if (o.makers.empty()) o.makers.assign(names.size(), -1);
+    return number;
+  }
+  bool is_mine(std::uint64_t number, std::size_t k) const {
+    const std::lock_guard lock(mutex_);
+    return orders_.at(number).makers[k] < 0;
+  }
+  /// Gives the other ranks a bundle of these kernels.
+  void give(kernel_names names, std::string bytes) {
+    update([&] {
+      const auto b = std::make_shared<const named_bundle>(named_bundle{std::move(names), std::move(bytes)});
+      if (rank_ == 0) deliver(0, b);
+      else bundles_[0].add(b);
+    });
+    if (wake_) wake_();
+  }
+  /// Tells the other ranks that these do not come.
+  void withdraw(const kernel_names& names) {
+    if (names.empty()) return;
+    update([&] {
+      if (rank_ == 0) tell_none(kernels_.withdraw(0, names));
+      else send(0, none_message(names));
+    });
+    if (wake_) wake_();
+  }
+  /// Waits for the kernels of other ranks; at most for the mesh's limit, and not after a failure. The bundles that came.
+  std::vector<shared_bundle> await(std::uint64_t number, bool shows) {
+    const auto end = clock::now() + std::chrono::duration_cast<clock::duration>(
+                                        std::chrono::duration<double>(std::min(detail::mesh_timeout(), 1e6)));
+    std::unique_lock lock(mutex_);
+    ordered_kernels& o = orders_.at(number);
+    while (!o.is_complete() && !is_over_locked() && clock::now() < end) {
+      maker_.store(o.awaited(), std::memory_order_relaxed);
+      if (shows) enter(rank_state::awaiting_kernels);
+      changed_.wait_until(lock, end);
+    }
+    return o.bundles;
+  }
+  /// Whether kernels of other ranks are not waited for any more.
+  bool is_over() const {
+    const std::lock_guard lock(mutex_);
+    return is_over_locked();
+  }
+  void end_order(std::uint64_t number) {
+    const std::lock_guard lock(mutex_);
+    orders_.erase(number);
+  }
+
   /// Tells the others that this rank ends, and waits until all do. False after a failure.
   bool leave() {
     update([&] {
@@ -227,6 +307,7 @@ class rank_ledger {
       me.ended = true;
       me.ended_at = clock::now();
       table_due_ = true;
+      if (rank_ == 0) tell_none(kernels_.withdraw(0, {}));
     });
     if (wake_) wake_();
     std::unique_lock lock(mutex_);
@@ -286,6 +367,17 @@ class rank_ledger {
     const std::lock_guard lock(mutex_);
     return outbox_.empty();
   }
+  /// The next message of the bundles for a rank that has a connection; empty if there is none.
+  std::string next_piece(int to) {
+    const std::lock_guard lock(mutex_);
+    outgoing_bundles& all = bundles_[static_cast<std::size_t>(to)];
+    return all.empty() ? std::string()
+                       : all.next(static_cast<char>(message::bundle), static_cast<char>(message::piece));
+  }
+  bool has_pieces(int to) const {
+    const std::lock_guard lock(mutex_);
+    return !bundles_[static_cast<std::size_t>(to)].empty();
+  }
   /// Once in an interval: a heartbeat or rank 0's table, and a look for silent ranks. `own` are those with a connection.
   void tick(bool due) {
     const auto now = clock::now();
@@ -312,9 +404,9 @@ class rank_ledger {
     if (!silent.empty() && !has_failed()) fail(silent);
   }
 
-  static std::string described_state(rank_state s) {
-    constexpr const char* names[] = {"in host code", "compiling", "in a collective"};
-    return names[static_cast<int>(s)];
+  static std::string described_state(rank_state s, int maker) {
+    constexpr const char* names[] = {"in host code", "compiling", "in a collective", "waiting for kernels of rank "};
+    return names[static_cast<int>(s)] + (s == rank_state::awaiting_kernels ? std::to_string(maker) : std::string());
   }
   /// The ranks of `all` that have begun fewer collectives than `number` + 1. If there are none, with `others` all but this one.
   std::vector<int> behind(const std::vector<int>& all, std::uint64_t number, bool others = true) const {
@@ -341,11 +433,13 @@ class rank_ledger {
     clock::time_point heard, ended_at;
     std::uint64_t count = 0, calls = 0, reached = 0;  ///< `reached` of the collectives the GPU has begun
     rank_state state = rank_state::host_code;
+    int maker = 0;     ///< whose kernels it waits for
     std::string last;  ///< collective, with its line
   };
   /// A call's number, and how many programs were compiled since the call before it.
   using turn = std::pair<std::uint64_t, unsigned>;
   static constexpr unsigned any_turn = ~0u;
+  static constexpr std::uint64_t no_maker = 0xffffffffu;
   /// Calls of one program in a row, from the first one's number.
   struct called_program {
     std::uint64_t first = 0;
@@ -423,6 +517,7 @@ class rank_ledger {
     me.calls = calls_;
     me.reached = reached_.load(std::memory_order_relaxed);
     me.state = state_.load(std::memory_order_relaxed);
+    me.maker = std::max(0, maker_.load(std::memory_order_relaxed));
     if (me.count > 0)
       me.last = sinter::detail::located(
           run::name(last_kind_.load(std::memory_order_relaxed)),
@@ -433,18 +528,20 @@ class rank_ledger {
     put_number(m, r.calls, 8);
     put_number(m, r.reached, 8);
     put_number(m, static_cast<std::uint8_t>(r.state), 1);
+    put_number(m, static_cast<std::uint32_t>(r.maker), 4);
     put_text(m, std::string_view(r.last).substr(0, 500));
   }
   static bool take_state(std::string_view& m, known_rank& r) {
-    std::uint64_t count = 0, calls = 0, reached = 0, state = 0;
+    std::uint64_t count = 0, calls = 0, reached = 0, state = 0, maker = 0;
     std::string_view last;
     if (!take_number(m, count, 8) || !take_number(m, calls, 8) || !take_number(m, reached, 8) ||
-        !take_number(m, state, 1) || state > 2 || !take_text(m, last))
+        !take_number(m, state, 1) || state > 3 || !take_number(m, maker, 4) || maker > 1u << 20 || !take_text(m, last))
       return false;
     r.count = std::max(r.count, count);
     r.calls = std::max(r.calls, calls);
     r.reached = std::max(r.reached, reached);
     r.state = static_cast<rank_state>(state);
+    r.maker = static_cast<int>(maker);
     r.last = last;
     return true;
   }
@@ -485,14 +582,101 @@ class rank_ledger {
       case message::bye:
         set_ended(ranks_[static_cast<std::size_t>(from)]);
         table_due_ = true;
+        if (rank_ == 0) tell_none(kernels_.withdraw(from, {}));
         return body.empty();
       case message::post:
       case message::ask:
       case message::answer:
         return take_addressed(from, kind, whole);
+      case message::want:
+      case message::makers:
+      case message::bundle:
+      case message::piece:
+      case message::none:
+        return take_kernels(from, kind, body);
     }
     return false;
   }
+
+  /// A message about kernels. Rank 0 gets them of all, the others of rank 0.
+  bool take_kernels(int from, message kind, std::string_view m) {
+    std::uint64_t number = 0;
+    kernel_names names;
+    incoming_bundle& in = incoming_[static_cast<std::size_t>(from)];
+    if (rank_ != 0 && from != 0) return false;
+    if (kind == message::want) {
+      if (rank_ != 0 || !take_number(m, number, 8) || !take_names(m, names) || !m.empty()) return false;
+      take_want(from, number, names);
+      return true;
+    }
+    if (kind == message::makers) return rank_ != 0 && take_makers(m);
+    if (kind == message::bundle)
+      return take_names(m, names) && take_number(m, number, 8) && m.empty() && in.begin(std::move(names), number);
+    if (kind == message::none) {
+      if (!take_names(m, names) || !m.empty()) return false;
+      if (rank_ == 0) tell_none(kernels_.withdraw(from, names));
+      else settle(names, nullptr);
+      return true;
+    }
+    if (!in.add(m)) return false;
+    if (const auto whole = in.take()) {
+      if (rank_ == 0) deliver(from, whole);
+      else settle(whole->names, whole);
+    }
+    return true;
+  }
+  bool take_makers(std::string_view m) {
+    std::uint64_t number = 0, count = 0, maker = 0;
+    std::vector<int> makers;
+    if (!take_number(m, number, 8) || !take_number(m, count, 4) || count * 4 != m.size()) return false;
+    for (; count > 0 && take_number(m, maker, 4); --count) {
+      if (maker != no_maker && maker >= ranks_.size()) return false;
+      makers.push_back(maker == no_maker ? -1 : static_cast<int>(maker));
+    }
+    const auto at = orders_.find(number);
+    if (at == orders_.end()) return number < next_order_;
+    if (makers.size() != at->second.names.size() || !at->second.makers.empty()) return false;
+    at->second.makers = std::move(makers);
+    return true;
+  }
+  /// At rank 0: a rank, maybe itself, asks for kernels.
+  void take_want(int who, std::uint64_t number, const kernel_names& names) {
+    auto answer = kernels_.ask(who, names);
+    if (who == 0) {
+      orders_.at(number).makers = std::move(answer.makers);
+    } else {
+      std::string m(1, static_cast<char>(message::makers));
+      put_number(m, number, 8);
+      put_number(m, answer.makers.size(), 4);
+      for (const int r : answer.makers) put_number(m, r < 0 ? no_maker : static_cast<std::uint32_t>(r), 4);
+      send(who, std::move(m));
+    }
+    for (const auto& b : answer.ready) send_bundle(who, b);
+  }
+  /// At rank 0: a rank, maybe itself, gives a bundle.
+  void deliver(int from, const shared_bundle& b) {
+    for (const int to : kernels_.deliver(from, b)) send_bundle(to, b);
+  }
+  void send_bundle(int to, const shared_bundle& b) {
+    if (to == 0) settle(b->names, b);
+    else bundles_[static_cast<std::size_t>(to)].add(b);
+  }
+  void tell_none(const kernel_table::told& all) {
+    for (const auto& [to, names] : all) {
+      if (to == 0) settle(names, nullptr);
+      else send(to, none_message(names));
+    }
+  }
+  void settle(const kernel_names& names, const shared_bundle& with) {
+    for (auto& [number, o] : orders_) o.settle(names, with);
+  }
+  static std::string none_message(const kernel_names& names) {
+    std::string m(1, static_cast<char>(message::none));
+    put_names(m, names);
+    return m;
+  }
+  bool is_over_locked() const { return !failure_.empty() || ranks_[static_cast<std::size_t>(rank_)].ended; }
+
   bool take_table(std::string_view m) {
     for (int r = 0; r < size(); ++r) {
       std::uint64_t flags = 0, age = 0;
@@ -507,6 +691,7 @@ class rank_ledger {
       it.calls = std::max(it.calls, read.calls);
       it.reached = std::max(it.reached, read.reached);
       it.state = read.state;
+      it.maker = read.maker;
       it.last = read.last;
     }
     return m.empty();
@@ -579,7 +764,7 @@ class rank_ledger {
     const double quiet = seconds_since(it.heard);
     out += it.ended                ? "has ended"
            : quiet > silence() / 3 ? "silent for " + std::to_string(static_cast<long>(quiet)) + " s"
-                                   : described_state(it.state);
+                                   : described_state(it.state, it.maker);
     return out + (it.last.empty() ? ", before its first collective)" : ", last collective " + it.last + ")");
   }
   std::string described(const std::vector<int>& ranks) const {
@@ -602,6 +787,11 @@ class rank_ledger {
   std::shared_ptr<const program_guards> wanted_;  ///< of the next call, for which this rank asks
   std::map<turn, std::vector<std::pair<int, program_guards>>> asked_;
   std::set<int> answers_;  ///< of the ranks, for what this rank asks
+  std::map<std::uint64_t, ordered_kernels> orders_;
+  std::uint64_t next_order_ = 0;
+  kernel_table kernels_;                   ///< at rank 0
+  std::vector<incoming_bundle> incoming_;  ///< by connection
+  std::vector<outgoing_bundles> bundles_;  ///< the same
   turn asking_{~std::uint64_t{0}, 0};
   unsigned turn_ = 0;
   bool relay_lost_ = false;
@@ -610,6 +800,7 @@ class rank_ledger {
   bool table_due_ = false;
   clock::time_point ticked_ = clock::now();
   std::atomic<rank_state> state_{rank_state::host_code};
+  std::atomic<int> maker_{0};  ///< whose kernels this rank waits for
   std::atomic<std::uint64_t> count_{0}, reached_{0};
   std::atomic<exchange_kind> last_kind_{exchange_kind::all_reduce};
   std::atomic<const char*> last_file_{""};

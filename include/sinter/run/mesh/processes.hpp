@@ -15,6 +15,7 @@
 
 #include "../../base/config.hpp"
 #include "../../base/error.hpp"
+#include "../background.hpp"
 #include "../kept_memory.hpp"
 #include "../ranks.hpp"
 #include "channel.hpp"
@@ -51,6 +52,23 @@ class process_group final : public rank_group {
   std::vector<int> members_;
   int index_, group_;
   std::uint64_t keys_ = 0;
+};
+
+/// Kernels that this process lacks.
+class process_order final : public kernel_order {
+ public:
+  process_order(process_world& all, const std::vector<std::string>& texts);
+  ~process_order() override;
+  std::string_view name(std::size_t k) const override { return names_[k]; }
+  bool is_mine(std::size_t k) const override { return mine_[k] != 0; }
+  void give(const std::vector<std::size_t>& kernels, std::string bundle) override;
+  std::vector<std::shared_ptr<const std::string>> take() override;
+
+ private:
+  process_world& world_;
+  kernel_names names_;
+  std::vector<char> mine_, given_;
+  std::uint64_t number_;
 };
 
 class process_world final : public rank_world {
@@ -107,8 +125,19 @@ class process_world final : public rank_world {
     ledger_.agree(g, where);
   }
   void begin_call(const std::shared_ptr<const program_guards>& g) override { ledger_.call(g); }
-  void enter_compilation(bool begins) override {
+  void enter_compilation(bool begins, bool exchanges, location where) override {
     ledger_.enter(begins ? rank_state::compiling : rank_state::host_code);
+    compiled() = {begins && exchanges, where};
+  }
+  /// A child of this process has none of its threads.
+  std::unique_ptr<kernel_order> order_kernels(const std::vector<std::string>& texts) override {
+    if (::getpid() != process_ || ledger_.is_over() || texts.size() > most_names) return nullptr;
+    return std::make_unique<process_order>(*this, texts);
+  }
+  /// The program that this thread compiles: whether it has collectives, and its first one.
+  static std::pair<bool, location>& compiled() {
+    static thread_local std::pair<bool, location> now;
+    return now;
   }
 
   /// At the end of the process: waits for the other ranks unless the mesh has failed, and ends MPI then.
@@ -255,6 +284,7 @@ class process_world final : public rank_world {
   }
 
   launch launch_;
+  const ::pid_t process_ = ::getpid();
   rank_ledger ledger_;
   std::unique_ptr<plane_thread> plane_;
   std::unique_ptr<control_channel> channel_;
@@ -347,6 +377,40 @@ inline void process_group::fail_all(const std::string& why) {
 }
 inline std::string process_group::failure() const {
   return world_.ledger().has_failed() ? world_.ledger().failure() : std::string();
+}
+
+inline process_order::process_order(process_world& all, const std::vector<std::string>& texts)
+    : world_(all), given_(texts.size(), 0) {
+  for (const auto& t : texts) names_.emplace_back(bytes_of(sha256_of(t)));
+  number_ = world_.ledger().order(names_);
+  for (std::size_t k = 0; k < names_.size(); ++k) mine_.push_back(world_.ledger().is_mine(number_, k) ? 1 : 0);
+}
+inline process_order::~process_order() {
+  kernel_names lacking;
+  for (std::size_t k = 0; k < names_.size(); ++k)
+    if (mine_[k] && !given_[k]) lacking.push_back(names_[k]);
+  world_.ledger().withdraw(lacking);
+  world_.ledger().end_order(number_);
+}
+inline void process_order::give(const std::vector<std::size_t>& kernels, std::string bundle) {
+  kernel_names names;
+  for (const std::size_t k : kernels) {
+    given_[k] = 1;
+    names.push_back(names_[k]);
+  }
+  world_.ledger().give(std::move(names), std::move(bundle));
+}
+inline std::vector<std::shared_ptr<const std::string>> process_order::take() {
+  rank_ledger& ledger = world_.ledger();
+  const auto [exchanges, where] = process_world::compiled();
+  const bool shows = !background::is_here();
+  const auto came = ledger.await(number_, shows);
+  if (shows) ledger.enter(rank_state::compiling);
+  // Not a problem of the compiler, so that nothing is interpreted instead.
+  if (exchanges && ledger.has_failed()) throw sinter::detail::momentary_error(ledger.told_failure("compile", where));
+  std::vector<std::shared_ptr<const std::string>> out;
+  for (const auto& b : came) out.emplace_back(b, &b->bytes);
+  return out;
 }
 
 /// Makes the processes that a launcher started this program's ranks, once; waits for them. A process alone stays alone.

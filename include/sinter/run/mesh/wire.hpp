@@ -39,7 +39,7 @@ inline bool take_text(std::string_view& from, std::string_view& text) {
 /// How a connection begins. A rank says hello, rank 0 sends a challenge with its own proof, and the rank answers with its
 /// proof. All three have fixed sizes, so that nothing long is read of a stranger.
 struct hello {
-  static constexpr std::string_view greeting = "sinter mesh 1\n";
+  static constexpr std::string_view greeting = "sinter mesh 2\n";
   static constexpr std::size_t nonce_bytes = 32, bytes = greeting.size() + 8 + nonce_bytes;
 
   static std::string text(int rank, int size, std::string_view nonce) {

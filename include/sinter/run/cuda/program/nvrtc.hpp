@@ -345,6 +345,11 @@ class nvrtc_toolchain final : public toolchain {
   /// The name of the GPU in bundles.
   std::string target() const { return "cuda sm_" + std::to_string(capability_); }
   std::string domain() const override { return "cuda " + std::to_string(device_) + "\n"; }
+  std::string compiler() const override {
+    if (!with_->problem.empty()) return "";
+    return "nvrtc " + std::to_string(with_->major) + "." + std::to_string(with_->minor) + ", driver " +
+           std::to_string(driver_version());
+  }
   std::string compile(const std::string& source) const override {
     if (!with_->problem.empty()) throw system_error("[cuda] " + with_->problem);
     return cuda::compile(*with_, source, capability_);
