@@ -30,7 +30,7 @@ need() {
   "$@" || missing="$missing $package"
 }
 
-# install_missing TARGET: brings what is missing with apt, or says what to install.
+# install_missing TARGET: installs missing packages with apt, or names them.
 install_missing() {
   if [ "$1" = docs ]; then
     need doxygen has doxygen
@@ -57,7 +57,7 @@ install_missing() {
   install_needed
 }
 
-# What need() has noted.
+# Installs the packages that need() has noted.
 install_needed() {
   [ -n "$missing" ] || return 0
   root=
@@ -113,8 +113,8 @@ suite() {
   ctest --test-dir "build/$preset" --output-on-failure --parallel "$jobs" "$@"
 }
 
-# What is left out of CI, beside what SINTER_TEST_ALL adds to the first suite: ten thousand graphs, always the same; and under clang++
-# with sanitizers the texts, the preludes, compile errors, linking and installation.
+# The checks that CI leaves out, beside those that SINTER_TEST_ALL adds to the first suite: ten thousand fixed graphs and, under clang++ with
+# sanitizers, texts, preludes, compile errors, linking and installation.
 left_out() {
   build/dev/tests/test_fuzz --seeds 1..10000
   configure build/clang --preset clang -DSINTER_TEST_ALL=ON
