@@ -33,10 +33,10 @@ struct recomputed_range {
 };
 
 /// Cotangents by node, from the results to their operands. `anew` has the ranges to recompute, the last one first.
-class pulling {
+class reverse_pass {
  public:
-  pulling(ir::graph& g, std::span<const ir::node_id> wrt, std::span<const recomputed_range> anew,
-          const found_attentions* found = nullptr)
+  reverse_pass(ir::graph& g, std::span<const ir::node_id> wrt, std::span<const recomputed_range> anew,
+               const found_attentions* found = nullptr)
       : g_(g), active_(smooth_from(g, wrt)), cotangent_(g.size()), anew_(anew), found_(found) {}
 
   void add(ir::node_id id, const value& part) {
@@ -199,7 +199,7 @@ class pulling {
 inline values pull_back_with(ir::graph& g, std::span<const ir::node_id> ys, const values& seeds,
                              std::span<const ir::node_id> wrt, std::span<const recomputed_range> anew,
                              const found_attentions* found = nullptr) {
-  pulling all(g, wrt, anew, found);
+  reverse_pass all(g, wrt, anew, found);
   for (std::size_t k = 0; k < ys.size(); ++k) all.add(ys[k], seeds[k]);
   all.run();
   values out;

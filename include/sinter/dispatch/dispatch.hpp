@@ -85,9 +85,9 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     const auto [e, accepts] = answering(now, c, trace);
     if (!t.graph->has_scalars || (accepts && !e->shared)) return nullptr;
     const numbered n(t, c, how_);
-    const bool known = e && e->kin->structure == n.structure;
+    const bool known = e && e->family->structure == n.structure;
     varying numbers(n.graph, n.constants);
-    if (known) numbers = accepts ? e->shared->constants : e->kin->constants;
+    if (known) numbers = accepts ? e->shared->constants : e->family->constants;
     if (known && !accepts) numbers.note(n.graph, n.constants);
     auto open = make_on_heap<opened_numbers>(n.graph, numbers.of(n.constants), t.graph->captures.size(), c.tensors);
     t.graph->graph = open->graph;
@@ -251,8 +251,8 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     check_device(c.where, how_.name.c_str(), where_);
     if (!in_one_library(c.signature, where_.file)) keep_loaded(c.signature);  // the address identifies specialisations
     missed m = examined(c, trace, when, stale);
-    const bool shares =
-        std::any_of(m.differing.begin(), m.differing.end(), [](const auto* e) { return e->kin->kernels != nullptr; });
+    const bool shares = std::any_of(m.differing.begin(), m.differing.end(),
+                                    [](const auto* e) { return e->family->kernels != nullptr; });
     if (!(m.strict && shares) && !may_compile(m.why)) return nullptr;
     count_against_limits(m);
     traced t;
@@ -272,8 +272,8 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     return built(m, t, n, interpreted, replaced);
   }
 
-  /// Traces the call until its graph, in `t` and `n`, is that of kin or a new one; then returns null. Otherwise returns the
-  /// specialisation that answers it, by kernels of kin or, if the function reads a value, in segments.
+  /// Traces the call until its graph, in `t` and `n`, is that of a known family or a new one; then returns null. Otherwise returns the
+  /// specialisation that answers it, by kernels of that family or, if the function reads a value, in segments.
   specialisation* traced_to_known(const missed& m, std::unique_lock<std::recursive_mutex>& one_build, traced& t,
                                   numbered& n) {
     function_state::entry in_segments;
@@ -306,7 +306,8 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
       if (!t.graph->has_scalars) continue;
       n = numbered(t, m.c, how_);
       for (const specialisation* e : m.differing)
-        if (e->kin->structure == n.structure) return supplied(e->kin, t, n, m.c, words_of(m.c, m.trace), m.why, m.when);
+        if (e->family->structure == n.structure)
+          return supplied(e->family, t, n, m.c, words_of(m.c, m.trace), m.why, m.when);
     }
     return nullptr;
   }
@@ -317,11 +318,11 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
                         const specialisation* replaced) {
     const function_state::entry made = guarded(m, t, interpreted);
     const bool in_background = m.when == tier::background && !interpreted,
-               by_kin = !interpreted && t.graph->has_scalars;
-    if (by_kin) {
-      made->kin = new_kin(n, t);
-      maker().share(*made->kin, n, t, m.c, m.when);
-      serve_kin(*made, n);
+               by_family = !interpreted && t.graph->has_scalars;
+    if (by_family) {
+      made->family = new_family(n, t);
+      maker().share(*made->family, n, t, m.c, m.when);
+      serve_family(*made, n);
     } else {
       options how = how_;
       if (interpreted || in_background) how.backend = interpreter;
@@ -329,9 +330,9 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     }
     if (held_.wants_hot_kernels() && !made->when.exact() && !interpreted)
       made->warmth = make_on_heap<hot_extents>(how_.hot_calls);
-    if (by_kin) made->kin->warmth = made->warmth;
+    if (by_family) made->family->warmth = made->warmth;
     held_.add(made, replaced);
-    if (in_background && !by_kin)
+    if (in_background && !by_family)
       held_.builds.start(*t.graph, m.c.tensors, m.c.where, how_,
                          [made, self = weak_from_this()](std::shared_ptr<const program> p) {
                            made->serve(std::move(p));
@@ -381,27 +382,27 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     return current_stance != stance::eager_on_recompile;
   }
 
-  /// A specialisation whose kin share their kernels, which take the differing constants as arguments.
-  specialisation* supplied(const std::shared_ptr<kinship>& kin, const traced& t, const numbered& n, const call& c,
-                           series<leaf_text> words, const std::string& why, tier when) {
-    varying numbers = kin->constants;
+  /// A specialisation of a family. Its members share kernels, which take the differing constants as arguments.
+  specialisation* supplied(const std::shared_ptr<constant_family>& family, const traced& t, const numbered& n,
+                           const call& c, series<leaf_text> words, const std::string& why, tier when) {
+    varying numbers = family->constants;
     const bool more = numbers.note(n.graph, n.constants);
-    if (more || !kin->kernels->reads(t.graph->captures)) {
+    if (more || !family->kernels->reads(t.graph->captures)) {
       if (more) may_compile(why);  // else the kernels exist, for other captured tensors
-      std::swap(kin->constants, numbers);
+      std::swap(family->constants, numbers);
       try {
-        maker().share(*kin, n, t, c, when);
+        maker().share(*family, n, t, c, when);
       } catch (...) {
-        kin->constants = std::move(numbers);
+        family->constants = std::move(numbers);
         throw;
       }
     }
     auto made = make_on_heap<specialisation>(guard(c, t.graph->assumed, std::move(words)), t.skeleton, why,
                                              specialisation_state::supplied);
-    made->kin = kin;
-    made->warmth = kin->warmth;
+    made->family = family;
+    made->warmth = family->warmth;
     made->watch = watch_captures(*t.graph);
-    serve_kin(*made, n);
+    serve_family(*made, n);
     held_.add(made);
     return made.get();
   }
@@ -451,10 +452,10 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     made->watch = watch_captures(*t.graph);
     if (t.graph->has_scalars) {
       const numbered n(t, c, how_);
-      made->kin = new_kin(n, t);
-      made->kin->frequent = true;
-      maker().share(*made->kin, n, t, c, how_.tier, [made, n](function_state& h) {
-        serve_kin(*made, n);
+      made->family = new_family(n, t);
+      made->family->frequent = true;
+      maker().share(*made->family, n, t, c, how_.tier, [made, n](function_state& h) {
+        serve_family(*made, n);
         h.add(made);
       });
       return true;

@@ -54,7 +54,7 @@ inline series<specialisation*> differing_in_numbers(const series<std::shared_ptr
     return m.kind == guard_kind::value && trace.describe && trace.describe(trace.what, m.leaf, false).floating;
   };
   for (const auto& e : held) {
-    if (!e->kin || !holds(e->when.given(), c)) continue;
+    if (!e->family || !holds(e->when.given(), c)) continue;
     const auto all = e->when.differences(c);
     if (std::all_of(all.begin(), all.end(), is_number)) out.push_back(e.get());
   }
@@ -66,7 +66,7 @@ inline series<specialisation*> differing_in_numbers(const series<std::shared_ptr
 /// the specialisation used last. Coincidences of the call's extents (a batch as wide as the layer) are ignored.
 inline series<size_layout> layouts_of(const series<specialisation*>& differing, const call& c) {
   series<size_layout> out;
-  if (std::any_of(differing.begin(), differing.end(), [](const auto* e) { return e->kin->frequent; }))
+  if (std::any_of(differing.begin(), differing.end(), [](const auto* e) { return e->family->frequent; }))
     out.emplace_back();
   const auto open = std::find_if(differing.begin(), differing.end(), [](const auto* e) { return !e->when.exact(); });
   if (open != differing.end()) out.push_back(laid_out_for(c, (*open)->when.given().layout));
@@ -76,12 +76,12 @@ inline series<size_layout> layouts_of(const series<specialisation*>& differing, 
 /// The warning when C++ numbers alone have made a third graph with `open` open extents, besides those of `differing`; or "".
 inline std::string several_graphs(const series<failed_guard>& failed, const series<specialisation*>& differing,
                                   std::size_t open) {
-  const kinship* one = nullptr;
+  const constant_family* one = nullptr;
   bool several = false;
   for (const specialisation* e : differing) {
-    if (e->kin->open != open) continue;
-    several = several || (one && one != e->kin.get());
-    one = e->kin.get();
+    if (e->family->open != open) continue;
+    several = several || (one && one != e->family.get());
+    one = e->family.get();
   }
   const auto* const f = std::find_if(failed.begin(), failed.end(), [](const auto& x) { return x.is_number(); });
   if (!several || f == failed.end()) return {};

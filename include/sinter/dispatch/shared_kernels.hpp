@@ -27,13 +27,13 @@ struct numbered {
   std::string structure;
 };
 
-/// The kin of a first trace, before its kernels are made.
-inline std::shared_ptr<kinship> new_kin(const numbered& n, const traced& t) {
-  auto kin = make_on_heap<kinship>();
-  kin->structure = n.structure;
-  kin->open = t.graph->assumed.open.size();
-  kin->constants = varying(n.graph, n.constants);
-  return kin;
+/// The family of a first trace, before its kernels are made.
+inline std::shared_ptr<constant_family> new_family(const numbered& n, const traced& t) {
+  auto family = make_on_heap<constant_family>();
+  family->structure = n.structure;
+  family->open = t.graph->assumed.open.size();
+  family->constants = varying(n.graph, n.constants);
+  return family;
 }
 
 /// Makes the kernels of one call.
@@ -42,15 +42,15 @@ struct kernel_maker {
   function_state& held;
   std::shared_ptr<void>& shared;
 
-  /// Makes kernels that take the varying constants of kin as arguments: at once, in the background with the interpreter
+  /// Makes kernels that take the varying constants of a family as arguments: at once, in the background with the interpreter
   /// meanwhile, or, with `then`, only in the background.
-  void share(kinship& kin, const numbered& n, const traced& t, const call& c, tier when,
+  void share(constant_family& family, const numbered& n, const traced& t, const call& c, tier when,
              std::function<void(function_state&)> then = {}) const {
-    opened_numbers numbers(n.graph, kin.constants.of(n.constants), t.graph->captures.size(), c.tensors);
+    opened_numbers numbers(n.graph, family.constants.of(n.constants), t.graph->captures.size(), c.tensors);
     const auto open = make_on_heap<tracer>(*t.graph);
     open->graph = std::move(numbers.graph);
     const auto kernels = make_on_heap<shared_kernels>(t.graph->captures);
-    kernels->constants = kin.constants;
+    kernels->constants = family.constants;
     const bool later = when == tier::background || then;
     if (!then) {
       options now = how;
@@ -58,7 +58,7 @@ struct kernel_maker {
       kernels->serve(build(make_on_heap<tracer>(*open), numbers.inputs, now, c.where, &shared));
       then = [](function_state& h) { h.has_grown(nullptr); };
     }
-    kin.kernels = kernels;
+    family.kernels = kernels;
     if (later)
       held.builds.start(*open, numbers.inputs, c.where, how,
                         [kernels, then, self = held.self()](std::shared_ptr<const program> p) {
@@ -68,11 +68,11 @@ struct kernel_maker {
   }
 };
 
-/// Makes the specialisation run its kin's kernels with the constants of its own graph.
-inline void serve_kin(specialisation& made, const numbered& n) {
-  made.shared = made.kin->kernels;
-  made.serve(
-      make_on_heap<supplied_program>(made.kin->kernels, constant_values(n.graph, made.kin->constants.of(n.constants))));
+/// Makes the specialisation run its family's kernels with the constants of its own graph.
+inline void serve_family(specialisation& made, const numbered& n) {
+  made.shared = made.family->kernels;
+  made.serve(make_on_heap<supplied_program>(made.family->kernels,
+                                            constant_values(n.graph, made.family->constants.of(n.constants))));
 }
 
 }  // namespace sinter::engine::detail

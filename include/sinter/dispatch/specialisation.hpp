@@ -100,10 +100,10 @@ struct specialisation : served {
   const std::shared_ptr<const void> skeleton;
   const std::string why;
   const specialisation_state kind;
-  std::string beyond;                   ///< why kernels are missing, or not ready yet
-  std::atomic<std::uint64_t> used{0};   ///< when the specialisation last became the most recently used
-  std::shared_ptr<hot_extents> warmth;  ///< for open extents: the frequent extents, which get their own kernels
-  std::shared_ptr<kinship> kin;         ///< if the specialisation compares floating C++ numbers
+  std::string beyond;                       ///< why kernels are missing, or not ready yet
+  std::atomic<std::uint64_t> used{0};       ///< when the specialisation last became the most recently used
+  std::shared_ptr<hot_extents> warmth;      ///< for open extents: the frequent extents, which get their own kernels
+  std::shared_ptr<constant_family> family;  ///< if the specialisation compares floating C++ numbers
   std::shared_ptr<const shared_kernels> shared;  ///< for supplied kernels
   std::shared_ptr<const capture_watch> watch;    ///< if the specialisation captures tensors which other handles hold
 

@@ -236,13 +236,13 @@ class supplied_program final : public program {
 };
 
 /// Specialisations that differ at most in C++ numbers. Changes while one is made.
-struct kinship {
+struct constant_family {
   std::string structure;  ///< of their graphs with the arguments' layouts, without floating constants
   std::size_t open = 0;   ///< number of extents that these leave open
   varying constants;
   std::shared_ptr<shared_kernels> kernels;
   std::shared_ptr<hot_extents> warmth;  ///< for open extents: frequent ones get their own kernels
-  bool frequent = false;                ///< this kin was made for frequent extents
+  bool frequent = false;                ///< this family was made for frequent extents
 };
 
 }  // namespace sinter::engine::detail

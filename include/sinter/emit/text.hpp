@@ -12,8 +12,8 @@ using plan::compute_type;
 using plan::instruction;
 using plan::kernel;
 using plan::kind;
+using plan::reduce_scope;
 using plan::role;
-using plan::span_of;
 
 inline std::string element_name(dtype t) { return std::string(is_bool(t) ? "b8" : dtype_name(t)); }
 inline std::string memory_type(dtype t) { return "t_" + element_name(t); }

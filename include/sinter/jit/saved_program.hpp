@@ -308,7 +308,7 @@ class saved_program {
       to.kernels = std::move(static_cast<sized*>(all)->kernels);
       to.launches = std::move(static_cast<sized*>(all)->launches);
     };
-    settle(made);
+    finalize(made);
     made.stage("bind");
     c = std::move(made);
     return true;

@@ -106,14 +106,14 @@ inline unsigned carried_inputs(std::string_view op) {
 /// Names of a graph with its inner graphs, or names of a function.
 struct name_scope {
   std::unordered_map<std::string_view, std::vector<std::pair<const node_proto*, std::size_t>>> readers;
-  std::unordered_map<std::string_view, const node_proto*> makers;
+  std::unordered_map<std::string_view, const node_proto*> producers;
   std::set<std::string_view> constants;
 
   void add(const std::vector<node_proto>& nodes) {
     for (const node_proto& n : nodes) {
       for (std::size_t k = 0; k < n.inputs.size(); ++k)
         if (!n.inputs[k].empty()) readers[n.inputs[k]].emplace_back(&n, k);
-      for (const std::string& y : n.outputs) makers.emplace(y, &n);
+      for (const std::string& y : n.outputs) producers.emplace(y, &n);
       if (n.op == "Constant" && !n.outputs.empty()) constants.insert(n.outputs[0]);
       for (const attribute_proto& a : n.attributes)
         if (a.g) add(*a.g);
@@ -124,8 +124,8 @@ struct name_scope {
     add(g.nodes);
   }
   bool is_product(std::string_view name) const {
-    const auto it = makers.find(name);
-    return it != makers.end() &&
+    const auto it = producers.find(name);
+    return it != producers.end() &&
            is_one_of(it->second->op, {"MatMul", "Gemm", "Einsum", "Conv", "ConvTranspose", "DeformConv"});
   }
 };

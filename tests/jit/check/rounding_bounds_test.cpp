@@ -71,7 +71,7 @@ TEST_CASE("the exact value rounded once is never taken for a mistake") {
         ir::literal_array got = evaluated(exact.outputs[0]);
         got.type = type;
         ir::detail::round_elements(got);
-        judge reference(g, known, {});
+        tolerance_check reference(g, known, {});
         const difference d = reference.compare(g.outputs[0], got);
         CAPTURE(std::string(ir::name(before.code)));
         CAPTURE(std::string(ir::name(after.code)));
@@ -90,7 +90,7 @@ TEST_CASE("a mistake of 128 units in the last place is found") {
     ir::graph g = chain(dtype::f32, n, before, after, 0.0625, 0.5);
     arrays known;
     known.emplace(g.inputs[0], x);
-    judge reference(g, known, {});
+    tolerance_check reference(g, known, {});
     ir::literal_array got = reference.value(g.outputs[0]);
     for (double& v : got.f) v += std::ldexp(v, -17);
     const difference d = reference.compare(g.outputs[0], got);
@@ -108,7 +108,7 @@ TEST_CASE("results that may underflow are zero or not, which flags of them may t
   g.outputs = {y, g.push(op::cast, {y}, to, {})};
   arrays known;
   known.emplace(x, ir::literal_array{dtype::f32, {3}, {-90, 1, -20}, {}});
-  judge reference(g, known, {});
+  tolerance_check reference(g, known, {});
   const auto flags = [&](std::int64_t a, std::int64_t b, std::int64_t c) {
     return reference.compare(g.outputs[1], ir::literal_array{dtype::b8, {3}, {}, {a, b, c}});
   };

@@ -30,7 +30,7 @@ TEST_CASE("a reduction along the first axis sums rows, in chunks when there are 
   const kernel k = scheduled({sum(x, {0})});
   CHECK(roles(k) == "ri");
   CHECK(k.stages == 1);
-  CHECK(k.body.back().span == span_of::row);
+  CHECK(k.body.back().span == reduce_scope::row);
   CHECK(k.body.back().after_rows);
   const kernel many = scheduled({sum(large, {0})});
   CHECK(many.chunks > 1);
@@ -53,7 +53,7 @@ TEST_CASE("a long line is cut into blocks, a sum of it into chunks") {
   const kernel k = scheduled({sum(x, {0})});
   CHECK(k.block == block_elements);
   CHECK(k.chunks == 64);
-  CHECK(k.body.back().span == span_of::both);
+  CHECK(k.body.back().span == reduce_scope::both);
   CHECK(scheduled({exp(input(g, {dim::symbol(0)}))}, {1 << 20}).block == block_elements);
   CHECK(scheduled({exp(input(g, {dim::symbol(0)}))}, {100}).block == 0);
 }

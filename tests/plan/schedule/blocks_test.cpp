@@ -117,7 +117,7 @@ TEST_CASE("a walk copies rows ahead into shared memory, if the target copies so,
     CHECK(t.copies_async == (capability >= 80));
     const auto s = norm(t);
     INFO(text_of(s));
-    const auto* walk = std::get_if<walk_shape>(&s.shape);
+    const auto* walk = std::get_if<persistent_rows>(&s.shape);
     REQUIRE(walk != nullptr);
     CHECK(s.launches[0].shared <= t.shared_bytes);
     if (!t.copies_async) CHECK(walk->staged == 0);
@@ -170,7 +170,7 @@ TEST_CASE("a kernel follows a narrow product where tensor cores make whole rows"
   };
   const auto s = both(10, gpu_target({.tf32 = true}));
   REQUIRE(s.has_value());
-  const auto& shape = std::get<follow_shape>(s->shape);
+  const auto& shape = std::get<row_epilogue>(s->shape);
   CHECK(shape.rows.row.rows == shape.product.m);
   CHECK(s->launches[0].threads == tensor_shape::threads);
   CHECK(!both(10, gpu_target()));

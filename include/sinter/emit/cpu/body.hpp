@@ -113,7 +113,7 @@ class body_printer {
   /// A value as an operand of a vector or of a scalar statement.
   std::string operand(int id, bool vector) const {
     if (at(id).kind == kind::inside && (guards_ != guards::lanes || !is_vector(id))) {
-      const std::string met = guards_ == guards::met && is_mostly(at(id)) ? "true" : name(id);
+      const std::string met = guards_ == guards::met && is_likely(at(id)) ? "true" : name(id);
       return vector ? "splat<v_b8>(" + met + ")" : met;
     }
     const std::string value = is_read_late(id) ? "load1((const " + memory_type(at(id).type) + "*)buffers[" +

@@ -195,7 +195,7 @@ class column_printer {
         for (int id : reductions) accumulate(id);
         for (const auto* s : stores) body_.store(*s, true, tail, streams(*s));
         for (int id : needed)
-          if (!tail && !asked_.count(id)) ask_ahead(at(id));
+          if (!tail && !asked_.count(id)) prefetch(at(id));
       });
     });
     for (int id : reductions)
@@ -249,7 +249,7 @@ class column_printer {
   }
 
   /// Prefetches the first pass's loads eight rows ahead; the machine does not prefetch that far.
-  void ask_ahead(const instruction& i) {
+  void prefetch(const instruction& i) {
     const auto& stride = i.at.at.stride;
     if (i.kind == kind::load && i.at.at.index < 0 && stride[lanes_].is(1) && !stride.back().is(0) && reads_much(k_, i))
       out_.line("__builtin_prefetch(" + body_.address(i.at) + " + 8*(" + stride.back().text() + "));");

@@ -232,7 +232,7 @@ class nest_printer {
   bool only_sums_rows() const {
     bool sums = combines_ && k_.stages == 1 && !cuts_;
     for (const auto& i : k_.body)
-      if (is_reduction(i)) sums = sums && i.span == span_of::row && body_.is_vector(i.args[0]);
+      if (is_reduction(i)) sums = sums && i.span == reduce_scope::row && body_.is_vector(i.args[0]);
     for (const auto& s : k_.stores) sums = sums && (is_final_store(k_, s) || is_uniform_store(s));
     return sums;
   }
@@ -278,7 +278,7 @@ class nest_printer {
     for (int s = 0; s < k_.stages; ++s) {
       define_numbers(s);
       for (int id = 0; id < size(); ++id)
-        if (at(id).span == span_of::row && !body_.is_vector(at(id).args[0]) && at(at(id).args[0]).stage == s)
+        if (at(id).span == reduce_scope::row && !body_.is_vector(at(id).args[0]) && at(at(id).args[0]).stage == s)
           out_.line(sums_.acc(id) + " = " + body_.combine(at(id).code, sums_.acc(id), body_.addend(at(id), false)) +
                     ";");
       for (const auto& st : k_.stores)
@@ -311,7 +311,7 @@ class nest_printer {
           }
           // Last, because a result may overwrite an operand.
           for (const auto* s : w.stores) body_.store(*s, true, tail, streams(*s));
-          if (!tail) ask_ahead(k_, body_, done, p, out_);
+          if (!tail) prefetch(k_, body_, done, p, out_);
         },
         parts, sums_.with_runs(w.reductions), fours);
     for (int id : w.reductions)
@@ -339,7 +339,8 @@ class nest_printer {
     bool guards = false, whole = false;
     for (const auto& i : k_.body) {
       guards = guards || (i.kind == kind::inside && i.axes != 0);
-      whole = whole || i.kept || i.kind == kind::arg_reduce || (i.kind == kind::reduce && i.span != span_of::inner);
+      whole =
+          whole || i.kept || i.kind == kind::arg_reduce || (i.kind == kind::reduce && i.span != reduce_scope::inner);
     }
     return guards && !whole;
   }
@@ -360,7 +361,7 @@ class nest_printer {
     series<std::string> cuts, met;
     bool rarely = false;
     for (int id : guards_) {
-      if (is_mostly(at(id))) met.push_back(body_.name(id));
+      if (is_likely(at(id))) met.push_back(body_.name(id));
       else rarely = true;
       for (const auto& r : at(id).ranges)
         if (const dim& step = r.at.stride[last()]; !step.is(0))
@@ -482,7 +483,7 @@ class nest_printer {
     if (!body_.is_vector(id) || !done.insert(id).second) return;
     const auto& i = at(id);
     if (is_reduction(i)) {
-      ensure(p == final_pass && i.span == span_of::row, "a vector of column sums is read when the rows are done");
+      ensure(p == final_pass && i.span == reduce_scope::row, "a vector of column sums is read when the rows are done");
       return sums_.total(id);
     }
     const bool kept = i.kept && keeps_ && p != final_pass;

@@ -29,7 +29,7 @@ class reduction_printer {
     if (reductions.empty() || k_.body.size() > 24 || (length && *length < 16 * 2 * most_parts)) return 1;
     for (int id : reductions)
       if (!counts_vectors(id) &&
-          (at(id).kind != kind::reduce || (at(id).span != span_of::inner && !(k_.block && has_runs(id)))))
+          (at(id).kind != kind::reduce || (at(id).span != reduce_scope::inner && !(k_.block && has_runs(id)))))
         return 1;
     return most_parts;
   }
@@ -48,7 +48,7 @@ class reduction_printer {
   /// An f32 sum with f64 lanes: rows are read from memory, and a mean must keep small differences. It has one accumulator for
   /// all parts of a pass.
   bool is_wide(int id) const {
-    return (is_f32_sum(at(id)) || adds_f32_squares(k_, at(id))) && at(id).span != span_of::row;
+    return (is_f32_sum(at(id)) || adds_f32_squares(k_, at(id))) && at(id).span != reduce_scope::row;
   }
   /// Sums of squares along the rows that are f32 within its range, and otherwise f64. If one leaves the range, the task's
   /// rows are summed again in f64.
@@ -64,7 +64,7 @@ class reduction_printer {
 
   /// A sum in runs of fold_vectors per part, between begin_run and end_run.
   bool has_runs(int id) const {
-    if (!is_wide(id) || at(id).span == span_of::inner) return false;
+    if (!is_wide(id) || at(id).span == reduce_scope::inner) return false;
     if (at(id).squares) return k_.axes[last()].extent.number().value_or(least_by_fours) >= least_by_fours;
     return k_.block || k_.axes[last()].extent.number().value_or(most_unfolded + 1) > most_unfolded ||
            (inner_axes_.size() > 1 && vectors_of_row().value_or(2 * fold_vectors + 1) > 2 * fold_vectors);
@@ -75,7 +75,7 @@ class reduction_printer {
     series<int> out;
     if (k_.axes[last()].extent.number().value_or(least_by_fours) < least_by_fours) return out;
     for (int id : reductions)
-      if (is_wide(id) && (has_runs(id) || !at(id).squares || at(id).span == span_of::inner)) out.push_back(id);
+      if (is_wide(id) && (has_runs(id) || !at(id).squares || at(id).span == reduce_scope::inner)) out.push_back(id);
     return out;
   }
   void begin_four(const series<int>& sums, int parts) {
@@ -102,7 +102,8 @@ class reduction_printer {
   }
   /// Whether a sum's runs continue from row to row, or along the inner axes before the last.
   bool counts(int id) const {
-    return has_runs(id) && !k_.block && !at(id).squares && (at(id).span == span_of::both || inner_axes_.size() > 1);
+    return has_runs(id) && !k_.block && !at(id).squares &&
+           (at(id).span == reduce_scope::both || inner_axes_.size() > 1);
   }
   void begin_run(int id) {
     if (!counts(id)) declare_parts(id, 1);
@@ -121,8 +122,8 @@ class reduction_printer {
   /// The number of rows after which sums along them are added to their totals; 0: never.
   std::int64_t rows_of_run(int id) const {
     if (!is_f32_sum(at(id)) && !adds_squares_of_rows(id)) return 0;
-    if (at(id).span == span_of::inner || k_.block || has_runs(id)) return 0;
-    const bool both = at(id).span == span_of::both;
+    if (at(id).span == reduce_scope::inner || k_.block || has_runs(id)) return 0;
+    const bool both = at(id).span == reduce_scope::both;
     std::int64_t n = fold_rows;
     while (both && n > 1 && n * k_.extent(role::inner).number().value_or(fold_elements) > 2 * fold_elements) n /= 2;
     const auto rows = k_.extent(role::row).number();
@@ -130,7 +131,7 @@ class reduction_printer {
   }
   void end_row() {
     for (int id = 0; id < size(); ++id)
-      if (const std::int64_t n = rows_of_run(id); n && at(id).span == span_of::both)
+      if (const std::int64_t n = rows_of_run(id); n && at(id).span == reduce_scope::both)
         // Vectors narrower than the widest hold more elements of a row in each lane.
         out_.block(n < 4 ? "" : "if (r % (" + number(n) + "*SINTER_W/16) == 0)", [&] { empty(id); });
   }
@@ -162,7 +163,7 @@ class reduction_printer {
       const dtype t = at(i.args[0]).type;
       out_.line(vector_type(t) + " " + acc(id) + " = splat<" + vector_type(t) + ">(" + identity_of(i.code, t) + ");");
       out_.line("v_i64 x" + number(id) + " = splat<v_i64>(-1);");
-    } else if (i.span == span_of::inner) {
+    } else if (i.span == reduce_scope::inner) {
       declare_parts(id, parts);
     }
   }
@@ -193,7 +194,7 @@ class reduction_printer {
       });
       return;
     }
-    if (i.span == span_of::row) {
+    if (i.span == reduce_scope::row) {
       const std::string memory = acc(id) + " + " + flat_inner();
       const std::string old = "load(" + memory + ")";
       out_.line("store(" + memory + ", " + body_.combine(i.code, old, addend(id)) + ");");
@@ -206,7 +207,7 @@ class reduction_printer {
       out_.line(h + " = " + (four_ == four::in_parts && part_ % 2 == 0 ? x : body_.combine(i.code, h, x)) + ";");
       return;
     }
-    const std::string a = part(id, i.span == span_of::inner && !is_wide(id) ? part_ : 0);
+    const std::string a = part(id, i.span == reduce_scope::inner && !is_wide(id) ? part_ : 0);
     if (i.squares) x = "square_as<v_f64>(" + x + ")";
     else if (is_wide(id)) x = "cv<v_f64>(" + x + ")";
     out_.line(a + " = " + body_.combine(i.code, a, x) + ";");
@@ -256,7 +257,7 @@ class reduction_printer {
     }
     if (has_runs(id)) return;
     join_parts(id, parts);
-    if (i.span == span_of::inner)
+    if (i.span == reduce_scope::inner)
       out_.line("const " + scalar_type(i.type) + " " + body_.name(id) + " = " + (is_f32_sum(i) ? "(s_f32)" : "") +
                 fold(i.code, acc(id)) + ";");
   }
@@ -351,7 +352,7 @@ class reduction_printer {
     scratch_.tasks = k_.extent(role::outer) * ir::dim(k_.chunks);
     const auto each_sum = [&](auto&& f) {
       for (int id = 0; id < size(); ++id)
-        if (at(id).span == span_of::row || at(id).span == span_of::both)
+        if (at(id).span == reduce_scope::row || at(id).span == reduce_scope::both)
           f(id, is_array(k_, id) ? padded_inner() * ir::dim(array_bytes(id)) : ir::dim(64));
     };
     if (k_.chunks == 1 && !on_stack())
@@ -419,14 +420,15 @@ class reduction_printer {
   void begin_accumulators() {
     for (int id = 0; id < size(); ++id) {
       const auto& i = at(id);
-      if (i.span != span_of::row && i.span != span_of::both) continue;
+      if (i.span != reduce_scope::row && i.span != reduce_scope::both) continue;
       const std::string zero = identity_of(i.code, i.type);
       if (!is_array(k_, id)) {
-        if (i.span == span_of::row)
+        if (i.span == reduce_scope::row)
           out_.line((rows_of_run(id) > 0 ? "s_f64" : scalar_type(i.type)) + " " + acc(id) + " = " + zero + ";");
-        if (i.span == span_of::both && (rows_of_run(id) > 0 || has_runs(id))) out_.line("s_f64 " + sum(id) + " = 0;");
+        if (i.span == reduce_scope::both && (rows_of_run(id) > 0 || has_runs(id)))
+          out_.line("s_f64 " + sum(id) + " = 0;");
         if (counts(id)) out_.line("long q" + number(id) + " = 0;");
-        if (i.span == span_of::both && (!has_runs(id) || counts(id)))
+        if (i.span == reduce_scope::both && (!has_runs(id) || counts(id)))
           out_.line(lanes_of(id) + " " + acc(id) + " = splat<" + lanes_of(id) + ">(" + zero + ");");
         continue;
       }
@@ -465,7 +467,7 @@ class reduction_printer {
   void end_accumulators() {
     for (int id = 0; id < size(); ++id) {
       const auto& i = at(id);
-      if (i.span != span_of::row && i.span != span_of::both) continue;
+      if (i.span != reduce_scope::row && i.span != reduce_scope::both) continue;
       const bool totals = rows_of_run(id) > 0;
       if (is_array(k_, id)) {
         if (totals && !adds_squares_of_rows(id))
@@ -473,9 +475,9 @@ class reduction_printer {
                     "[z] + " + acc(id) + "[z]);");
         continue;
       }
-      std::string x = i.span == span_of::both ? fold(i.code, acc(id)) : acc(id);
+      std::string x = i.span == reduce_scope::both ? fold(i.code, acc(id)) : acc(id);
       if (has_runs(id) && !counts(id)) x = sum(id);
-      else if ((totals || counts(id)) && i.span == span_of::both) x = "(" + sum(id) + " + " + x + ")";
+      else if ((totals || counts(id)) && i.span == reduce_scope::both) x = "(" + sum(id) + " + " + x + ")";
       if (k_.chunks == 1 && is_f32_sum(i)) x = "(s_f32)" + x;
       if (k_.chunks > 1) out_.line("store1(" + slot(id, "t") + ", " + x + ");");
       else out_.line("const " + scalar_type(i.type) + " " + body_.name(id) + " = " + x + ";");

@@ -75,8 +75,8 @@ SINTER_API bool computes_much(const kernel& k) {
 /// Prefetches a later row's memory for the loads among a pass's values. A load is prefetched in its last pass: the first pass
 /// runs at memory speed, the last computes meanwhile. In kernels of one pass with little computation, prefetching costs more
 /// than it gains.
-SINTER_API void ask_ahead(const kernel& k, const body_printer& body, const sorted_set<int>& values, int pass,
-                          writer& out) {
+SINTER_API void prefetch(const kernel& k, const body_printer& body, const sorted_set<int>& values, int pass,
+                         writer& out) {
   const std::size_t last = k.axes.size() - 1;
   const bool slow = k.stages > 1 || computes_much(k);
   for (int id : values) {

@@ -74,7 +74,7 @@ class cuda_printer {
   // Values in scope
 
   bool knows(int id) const { return known_.count(id) > 0; }
-  void learn(int id) { known_.insert(id); }
+  void mark_defined(int id) { known_.insert(id); }
   sorted_set<int> scope() const { return known_; }
   void leave(sorted_set<int> outer) { known_ = std::move(outer); }
   /// Loads repeat, so none bypasses the caches.

@@ -12,7 +12,7 @@ namespace detail {
 inline void reserve_parts(cuda_printer& p, cuda_partials& parts, const dim& count) {
   const dim tasks = p.code().extent(role::outer) * count;
   for (int id = 0; id < p.size(); ++id) {
-    if (!is_reduction(p.at(id)) || p.at(id).span == span_of::inner) continue;
+    if (!is_reduction(p.at(id)) || p.at(id).span == reduce_scope::inner) continue;
     parts.reserve(id, is_array(p.code(), id) ? tasks * p.code().extent(role::inner) : tasks);
   }
 }

@@ -107,17 +107,17 @@ inline void print_entry(cuda_source& s, writer& out, const kernel& k, const plan
   print_sums(s, out, k, how, [&](cuda_printer& p, const cuda_partials& parts) { print_columns(p, shape, parts); });
 }
 inline void print_entry(cuda_source& s, writer& out, const kernel& k, const plan::block_schedule& how,
-                        const plan::walk_shape& shape) {
+                        const plan::persistent_rows& shape) {
   print_sums(s, out, k, how, [&](cuda_printer& p, const cuda_partials& parts) { print_walk(p, shape, parts); });
 }
-inline void print_entry(cuda_source&, writer&, const kernel&, const plan::block_schedule&, const plan::follow_shape&) {
+inline void print_entry(cuda_source&, writer&, const kernel&, const plan::block_schedule&, const plan::row_epilogue&) {
   ensure(false, "one kernel follows nothing");
 }
 
 /// A product, followed in the same block by a kernel on its rows.
 inline void print_cuda_followed(cuda_source& s, writer& out, std::span<const kernel* const> both,
                                 const plan::block_schedule& how) {
-  const auto& shape = std::get<plan::follow_shape>(how.shape);
+  const auto& shape = std::get<plan::row_epilogue>(how.shape);
   const int first = static_cast<int>(both[0]->buffers.size());
   cuda_printer product(*both[0], out), then(*both[1], out, first);
   cuda_partials parts(then);

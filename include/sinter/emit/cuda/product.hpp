@@ -114,7 +114,7 @@ inline void print_elements(cuda_printer& p, const plan::product_shape& s, const 
           if (p.knows(id)) continue;
           if (p.at(id).kind == kind::product) {
             out.line("const " + scalar + " " + p.name(id) + " = sums[i][j];");
-            p.learn(id);
+            p.mark_defined(id);
           } else {
             p.define(id, -1);
           }

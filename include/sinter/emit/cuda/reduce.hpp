@@ -41,7 +41,7 @@ inline void name_result(cuda_printer& p, int id, const std::string& total) {
   const bool arg = p.at(id).kind == kind::arg_reduce;
   p.out().line("const " + (arg ? "s_i64" : scalar_type(p.at(id).type)) + " " + p.name(id) + " = " +
                (is_wide(p.code(), id) ? "(s_f32)" : "") + total + (arg ? ".index;" : ";"));
-  p.learn(id);
+  p.mark_defined(id);
 }
 
 /// Shared memory for folds over more than a warp; `turns` copies if a loop reuses it.
@@ -98,7 +98,7 @@ SINTER_API void print_finish(cuda_printer& p, const cuda_partials& parts, const 
   p.uniform_values();
   series<int> arrays, scalars;
   for (int id = 0; id < p.size(); ++id)
-    if (p.at(id).span == span_of::row || p.at(id).span == span_of::both)
+    if (p.at(id).span == reduce_scope::row || p.at(id).span == reduce_scope::both)
       (is_array(p.code(), id) ? arrays : scalars).push_back(id);
   out.line("const " + p.flat() + " g = block, tile = g%" + p.count(f.tiles()) + ", o = g/" + p.count(f.tiles()) + ";");
   p.unravel("o", p.axes_of(role::outer));

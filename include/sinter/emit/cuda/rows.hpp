@@ -14,7 +14,7 @@ class cuda_row_printer {
  public:
   cuda_row_printer(cuda_printer& p, const plan::row_shape& s) : p_(p), s_(s) {
     for (int id = 0; id < p.size(); ++id)
-      if (is_reduction(p.at(id)) && p.at(id).span == span_of::inner) inner_.push_back(id);
+      if (is_reduction(p.at(id)) && p.at(id).span == reduce_scope::inner) inner_.push_back(id);
     if (!s.held && p.code().stages > 1 && !work_of(p.code(), 1).empty()) p.read_repeatedly();
   }
 
@@ -77,7 +77,7 @@ class cuda_row_printer {
     const auto w = work_of(p_.code(), stage);
     if (w.empty()) return;
     for (int id : w.reductions)
-      if (p_.at(id).span == span_of::inner) detail::begin_accumulator(p_, id);
+      if (p_.at(id).span == reduce_scope::inner) detail::begin_accumulator(p_, id);
     over_row(live, [&](const cuda_tile& t) {
       p_.pass(t, w, s_.held ? s_.keep : sorted_set<int>{}, into, [](const plan::store&, int, const std::string&) {});
     });

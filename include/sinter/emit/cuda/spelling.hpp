@@ -812,7 +812,7 @@ class tree_printer {
       const int x = loops::visible_tile(t_, v, open_, to);
       if (x < 0) continue;
       out_.line("const " + scalar_type(t_.at(v).type) + " " + cuda_printer::name(v) + " = " + read(x) + ";");
-      p_.learn(v);
+      p_.mark_defined(v);
     }
     for (int v : n.body) {
       if (p_.knows(v)) continue;
@@ -821,7 +821,7 @@ class tree_printer {
           near && i.code == ir::ops::power_op && i.kind == plan::kind::compute && i.type == dtype::f32) {
         out_.line("const s_f32 " + cuda_printer::name(v) + " = exp2_near(" + cuda_printer::name(i.args[0]) +
                   "*0x1.715476p+0f);");
-        p_.learn(v);
+        p_.mark_defined(v);
       } else {
         p_.define(v, -1);
       }
@@ -1268,7 +1268,7 @@ class tree_printer {
     for (int b : n.body)
       if (t_.at(b).kind == plan::kind::inside && !p_.knows(b)) {
         out_.line("const s_b8 " + cuda_printer::name(b) + " = true;");
-        p_.learn(b);
+        p_.mark_defined(b);
       }
   }
   /// Defines a score after its operands.
@@ -1278,7 +1278,7 @@ class tree_printer {
       const int x = loops::visible_tile(t_, v, open_);
       if (x < 0) refuse("cuda: a score that is nowhere");
       out_.line("const " + scalar_type(t_.at(v).type) + " " + cuda_printer::name(v) + " = " + read(x) + ";");
-      return p_.learn(v);
+      return p_.mark_defined(v);
     }
     loops::for_each_operand(t_.at(v), [&](int o) { score_value(n, o); });
     p_.define(v, -1);

@@ -12,7 +12,7 @@ namespace detail {
 /// Prints the rows' copies into shared memory: slot `slot` has the present row, the other slots the next rows.
 class row_stage {
  public:
-  row_stage(cuda_printer& p, const plan::walk_shape& s)
+  row_stage(cuda_printer& p, const plan::persistent_rows& s)
       : p_(p), s_(s), loads_(s.staged > 0 ? loads_of(p.code(), true) : series<int>{}) {}
 
   explicit operator bool() const { return s_.staged > 0; }
@@ -55,17 +55,18 @@ class row_stage {
   }
 
   cuda_printer& p_;
-  const plan::walk_shape& s_;
+  const plan::persistent_rows& s_;
   series<int> loads_;
 };
 
 /// Prints a block that walks rows: `begin` it, `walk` its rows, and `leave` its sums.
 class walk_printer {
  public:
-  walk_printer(cuda_printer& p, const plan::walk_shape& s, const cuda_partials& parts)
+  walk_printer(cuda_printer& p, const plan::persistent_rows& s, const cuda_partials& parts)
       : p_(p), s_(s), parts_(parts), rows_(p, s.row), arrays_(arrays_of(p.code())) {
     for (int id = 0; id < p.size(); ++id)
-      if (is_reduction(p.at(id)) && p.at(id).span != span_of::inner && !is_array(p.code(), id)) scalars_.push_back(id);
+      if (is_reduction(p.at(id)) && p.at(id).span != reduce_scope::inner && !is_array(p.code(), id))
+        scalars_.push_back(id);
   }
 
   /// The block's position, values that are equal for all its rows, and its sums.
@@ -203,7 +204,7 @@ class walk_printer {
   void print_pass(int pass) {
     rows_.row_values(pass, live_, [&] {
       for (int id : scalars_)
-        if (p_.at(id).span == span_of::row && p_.at(p_.at(id).args[0]).stage == pass)
+        if (p_.at(id).span == reduce_scope::row && p_.at(p_.at(id).args[0]).stage == pass)
           out_.block("if (" + live_ + (live_.empty() ? "" : " && ") + "lane == 0)",
                      [&] { p_.accumulate(id, p_.acc(id), -1); });
     });
@@ -236,7 +237,7 @@ class walk_printer {
   }
 
   cuda_printer& p_;
-  const plan::walk_shape& s_;
+  const plan::persistent_rows& s_;
   const cuda_partials& parts_;
   cuda_row_printer rows_;
   const series<int> arrays_;  ///< reductions along the rows, one for each column
@@ -252,7 +253,7 @@ class walk_printer {
 }  // namespace detail
 
 /// The body of a block that walks rows: their own reductions, and the sums along them.
-SINTER_API void print_walk(cuda_printer& p, const plan::walk_shape& s, const cuda_partials& parts) {
+SINTER_API void print_walk(cuda_printer& p, const plan::persistent_rows& s, const cuda_partials& parts) {
   detail::walk_printer block(p, s, parts);
   block.begin();
   block.walk();

@@ -496,7 +496,7 @@ inline std::shared_ptr<const sized> make_sized(const code& c, std::span<const st
 }
 
 /// Finishes a program with its numbers, for the sizes of the traced call.
-inline void settle(code& c) {
+inline void finalize(code& c) {
   c.donors_of = donors_by_kind(c.donors);
   const auto first = make_sized(c, c.inside && c.layout.any_open() ? c.inside->sizes : hints_of(c.layout));
   if (c.inside) c.inside->numbers = first;

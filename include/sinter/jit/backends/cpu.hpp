@@ -208,7 +208,7 @@ inline void generate_cpu(code& c, const ir::graph& g, std::span<const argument> 
     const auto& a = *static_cast<const assembly*>(from);
     to.kernels = assemble_cpu(a.plan, {a.modules.data(), a.modules.size()}, {to.sizes.data(), to.sizes.size()});
   };
-  settle(c);
+  finalize(c);
   c.stage("bind");
 }
 

@@ -540,7 +540,7 @@ inline void generate_cuda(code& c, const ir::graph& g, std::span<const argument>
                                                                      {c.where.index, target}});
   c.plan = made;
   c.fill = [](void* from, sized& to) { static_cast<compiled_cuda*>(from)->fill(to); };
-  settle(c);
+  finalize(c);
   made->inside = nullptr;
   c.stage("bind");
 }

@@ -82,7 +82,7 @@ inline void interpret_instead(code& c) {
     r.extents = c.graph[id].extents;
     c.results.push_back(std::move(r));
   }
-  settle(c);
+  finalize(c);
 }
 
 /// Generates like other backends; the chosen interpreter keeps its name.

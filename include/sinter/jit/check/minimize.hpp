@@ -29,7 +29,7 @@ SINTER_API ir::literal_array random_values(dtype type, const series<std::int64_t
 namespace detail {
 
 /// A graph without dead nodes, and the values of its inputs.
-struct suspect {
+struct candidate_graph {
   ir::graph g;
   series<reporting::spelled_input> inputs;
   series<std::int64_t> sizes;  ///< of the graph's symbols
@@ -44,7 +44,7 @@ inline bool is_told(const ir::graph& g, int symbol) {
 }
 
 /// Makes symbol s<fixed>, if given, and symbols that no input determines, numbers; renumbers the others without gaps.
-inline void close_sizes(suspect& s, int fixed = -1) {
+inline void close_sizes(candidate_graph& s, int fixed = -1) {
   series<std::int64_t> kept;
   for (int k = 0; k < static_cast<int>(s.sizes.size()); ++k) {
     const std::int64_t number = s.sizes[static_cast<std::size_t>(k)];
@@ -59,14 +59,14 @@ inline void close_sizes(suspect& s, int fixed = -1) {
 }
 
 /// The part of `s` that `outputs` need; the node `cut`, if given, becomes an input with that value.
-inline suspect part_of(const suspect& s, series<ir::node_id> outputs, ir::node_id cut = ir::no_node,
-                       const ir::literal_array* value = nullptr) {
+inline candidate_graph part_of(const candidate_graph& s, series<ir::node_id> outputs, ir::node_id cut = ir::no_node,
+                               const ir::literal_array* value = nullptr) {
   series<char> needed(s.g.size());
   for (auto id : outputs) needed[id] = 1;
   for (auto id = static_cast<ir::node_id>(s.g.size()); id-- > 0;)
     if (needed[id] && id != cut)
       for (auto in : s.g[id].in) needed[in] = 1;
-  suspect out;
+  candidate_graph out;
   series<ir::node_id> moved(s.g.size(), ir::no_node);
   for (ir::node_id id = 0; id < s.g.size(); ++id) {
     if (!needed[id]) continue;
@@ -91,7 +91,7 @@ inline suspect part_of(const suspect& s, series<ir::node_id> outputs, ir::node_i
 
 class reduction {
  public:
-  reduction(suspect s, const options& how, device where) : now_(std::move(s)), how_(how), where_(where) {}
+  reduction(candidate_graph s, const options& how, device where) : now_(std::move(s)), how_(how), where_(where) {}
 
   reproduction run() {
     out_.what = examine(now_);
@@ -110,7 +110,7 @@ class reduction {
   /// The greatest number of compilations.
   static constexpr std::size_t most_tries = 400;
 
-  verification examine(const suspect& s) {
+  verification examine(const candidate_graph& s) {
     ++out_.tried;
     series<example> inputs;
     for (const auto& x : s.inputs) inputs.push_back({x.value, x.strides});
@@ -118,7 +118,7 @@ class reduction {
   }
 
   /// Continues with the candidate if it fails in the same way.
-  bool accept(suspect candidate) {
+  bool accept(candidate_graph candidate) {
     if (out_.tried >= most_tries) return false;
     const verification v = examine(candidate);
     if (v.found != kind_) return false;
@@ -130,7 +130,7 @@ class reduction {
   /// Makes sizes numbers if they need not be open.
   void fewer_sizes() {
     for (std::size_t k = now_.sizes.size(); k-- > 0;) {
-      suspect closed = now_;
+      candidate_graph closed = now_;
       close_sizes(closed, static_cast<int>(k));
       accept(std::move(closed));
     }
@@ -167,12 +167,12 @@ class reduction {
 
   void simpler_inputs() {
     for (std::size_t i = 0; i < now_.inputs.size(); ++i) {
-      suspect plain = now_;
+      candidate_graph plain = now_;
       plain.inputs[i].strides.clear();
       if (!now_.inputs[i].strides.empty()) accept(std::move(plain));
       const auto& x = now_.inputs[i].value;
       if (x.f.size() + x.i.size() <= 4) continue;
-      suspect seeded = now_;
+      candidate_graph seeded = now_;
       seeded.inputs[i].seed = i + 1;
       seeded.inputs[i].value = random_values(x.type, x.extents, i + 1);
       accept(std::move(seeded));
@@ -192,7 +192,7 @@ class reduction {
     out_.source = reporting::program(now_.g, now_.inputs, now_.sizes.size(), out_.what.text(), settings, where);
   }
 
-  suspect now_;
+  candidate_graph now_;
   options how_;
   device where_;
   verification::outcome kind_ = verification::outcome::agrees;
@@ -206,7 +206,8 @@ SINTER_API reproduction minimize(std::shared_ptr<tracer> traced, std::span<const
   const auto all = detail::all_arguments(arguments, traced->captures);
   const size_layout& layout = traced->assumed.layout;
   const ir::graph& g = traced->graph;
-  detail::suspect s{ir::has_attention(g) ? ir::compose_attention(g) : g, {}, series<std::int64_t>(layout.sizes.size())};
+  detail::candidate_graph s{
+      ir::has_attention(g) ? ir::compose_attention(g) : g, {}, series<std::int64_t>(layout.sizes.size())};
   const bool fits = s.sizes.empty() || bind_sizes(layout, arguments.subspan(0, layout.tensors.size()), s.sizes.data());
   ensure(fits, "a program is minimised on a call that it is for");
   for (const auto& a : all) {

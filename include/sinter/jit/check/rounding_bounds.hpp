@@ -212,9 +212,9 @@ struct difference {
   std::string got, want;
 };
 
-class judge {
+class tolerance_check {
  public:
-  judge(const ir::graph& g, const arrays& known, std::span<const std::int64_t> sizes)
+  tolerance_check(const ir::graph& g, const arrays& known, std::span<const std::int64_t> sizes)
       : g_(g),
         exact_(g, known, sizes, 0),
         moved_{{g, known, sizes, 1, &exact_},
@@ -225,8 +225,8 @@ class judge {
              {g, known, sizes, together, &exact_, -2},
              {g, known, sizes, 2, &exact_, 2},
              {g, known, sizes, 2, &exact_, -2}} {}
-  judge(const judge&) = delete;
-  judge& operator=(const judge&) = delete;
+  tolerance_check(const tolerance_check&) = delete;
+  tolerance_check& operator=(const tolerance_check&) = delete;
 
   const ir::graph& graph() const { return g_; }
   const ir::literal_array& value(ir::node_id id) { return exact_(id); }

@@ -96,9 +96,9 @@ class laid_out {
 };
 
 /// A compiled graph whose steps run one at a time, on memory that can be examined.
-class specimen {
+class kernel_case {
  public:
-  specimen(const code& c, const build_capture& inside, std::span<const argument> all) : c_(c), inside_(inside) {
+  kernel_case(const code& c, const build_capture& inside, std::span<const argument> all) : c_(c), inside_(inside) {
     for (std::size_t i = 0; i < all.size(); ++i) {
       known.emplace(inside.graph.inputs[i], read(all[i]));
       table_.push_back(all[i].data);
@@ -153,10 +153,10 @@ class specimen {
 };
 
 /// Compares one program with the reference.
-class examination {
+class verifier {
  public:
-  examination(const ir::graph& traced, std::span<const argument> all, const options& how, device where,
-              size_layout layout = {})
+  verifier(const ir::graph& traced, std::span<const argument> all, const options& how, device where,
+           size_layout layout = {})
       : traced_(traced), all_(all), how_(how), where_(where), layout_(std::move(layout)), sizes_(layout_.sizes.size()) {
     how_.mode = mode::standard;
     const bool fits = sizes_.empty() || bind_sizes(layout_, all_.subspan(0, layout_.tensors.size()), sizes_.data());
@@ -172,7 +172,7 @@ class examination {
         out_.found = verification::outcome::no_kernels;
         out_.problem = made->about.problem.empty() ? "the backend is " + made->about.backend : made->about.problem;
       } else {
-        specimen s(*made, inside, all_);
+        kernel_case s(*made, inside, all_);
         if (kernels_agree(made->about, inside, s)) compare_results(inside, s);
       }
     } catch (const std::exception& e) {
@@ -183,14 +183,14 @@ class examination {
   }
 
  private:
-  bool kernels_agree(const sinter::report& about, const build_capture& inside, specimen& s) {
+  bool kernels_agree(const sinter::report& about, const build_capture& inside, kernel_case& s) {
     sorted_map<int, std::size_t> complete;  // the last kernel that writes a node
     for (std::size_t k = 0; k < inside.written.size(); ++k)
       for (int id : inside.written[k]) complete[id] = k;
     for (std::size_t step = 0; step < inside.kernel.size(); step += s.together(step)) {
       const std::size_t k = inside.kernel[step];
       s.run(step, s.together(step));
-      judge reference(inside.graph, s.known, s.sizes());
+      tolerance_check reference(inside.graph, s.known, s.sizes());
       ++out_.kernels;
       arrays made;
       for (int id : inside.written[k])
@@ -207,7 +207,7 @@ class examination {
   }
 
   /// Records a difference between an array and the reference's value of a node.
-  bool differs(judge& reference, ir::node_id id, const ir::literal_array& got) {
+  bool differs(tolerance_check& reference, ir::node_id id, const ir::literal_array& got) {
     const difference d = reference.compare(id, got);
     out_.compared += d.compared;
     out_.undecided += d.undecided;
@@ -226,7 +226,7 @@ class examination {
   }
 
   /// Compiles the ops that led to a wrong value one by one, and names the first that differs alone.
-  void blame(const ir::graph& g, ir::node_id stored, const arrays& known, judge& reference) {
+  void blame(const ir::graph& g, ir::node_id stored, const arrays& known, tolerance_check& reference) {
     bool any = false;
     sorted_set<ir::node_id> cone = {stored};
     for (series<ir::node_id> stack = {stored}; !stack.empty();) {
@@ -255,7 +255,7 @@ class examination {
   }
 
   /// With numbers, whatever was open around it.
-  bool differs_alone(const ir::graph& g, const ir::node& n, judge& reference) {
+  bool differs_alone(const ir::graph& g, const ir::node& n, tolerance_check& reference) {
     ir::graph one;
     series<example> operands;
     series<ir::node_id> in;
@@ -275,22 +275,22 @@ class examination {
     alone.passes = {};
     const auto made = compile(one, arguments, alone, where_, {}, &inside, "");
     if (made->interpreted) return false;
-    const specimen s(*made, inside, arguments);
+    const kernel_case s(*made, inside, arguments);
     s.run_all();
     arrays known;
     for (std::size_t i = 0; i < operands.size(); ++i) known.emplace(one.inputs[i], operands[i].value);
-    judge own(one, known, {});
+    tolerance_check own(one, known, {});
     return differs(own, one.outputs[0], s.values(inside.graph.outputs[0]));
   }
 
   /// Compares the results with the traced graph, which also covers the rewrites and the sharing of results.
-  void compare_results(const build_capture& inside, const specimen& s) {
+  void compare_results(const build_capture& inside, const kernel_case& s) {
     const bool composes = ir::has_attention(traced_);
     const ir::graph composed = composes ? ir::compose_attention(traced_) : ir::graph();
     const ir::graph& g = composes ? composed : traced_;
     arrays known;
     for (std::size_t i = 0; i < all_.size(); ++i) known.emplace(g.inputs[i], s.known.at(inside.graph.inputs[i]));
-    judge reference(g, known, s.sizes());
+    tolerance_check reference(g, known, s.sizes());
     for (std::size_t k = 0; k < g.outputs.size(); ++k) {
       const auto id = inside.graph.outputs[k];
       if (!differs(reference, g.outputs[k], s.values(id))) continue;
@@ -336,13 +336,13 @@ SINTER_API verification verify(std::shared_ptr<tracer> traced, std::span<const a
                                device where) {
   const auto all = detail::all_arguments(arguments, traced->captures);
   const device on = detail::common_device(traced->graph, all, arguments.size(), how, where);
-  return detail::examination(traced->graph, all, how, on, traced->assumed.layout).run();
+  return detail::verifier(traced->graph, all, how, on, traced->assumed.layout).run();
 }
 
 SINTER_API verification verify(const ir::graph& g, const series<example>& inputs, const options& how, device where) {
   const detail::laid_out memory(inputs, where);
   const auto arguments = memory.arguments();
-  return detail::examination(g, arguments, how, where, detail::graph_layout(g, arguments)).run();
+  return detail::verifier(g, arguments, how, where, detail::graph_layout(g, arguments)).run();
 }
 
 }  // namespace engine

@@ -25,7 +25,7 @@ inline constexpr std::int64_t most_shared_blocks = 0x7fffffff, least_block_eleme
 namespace detail {
 
 /// The kernels with which a kernel may share a launch.
-enum class company : std::uint8_t { none, batch, any };
+enum class launch_compatibility : std::uint8_t { none, batch, any };
 
 /// Whether later kernels touch no buffer of a kernel, but for reading its operands.
 inline bool makes_only_results(const kernel& k, const sorted_set<int>& read) {
@@ -34,19 +34,19 @@ inline bool makes_only_results(const kernel& k, const sorted_set<int>& read) {
 }
 
 /// `read` has the buffers that kernels read.
-inline company company_of(const kernel& k, const sorted_set<int>& read) {
-  if (k.is_product() || k.stands_alone() || k.is_opaque() || k.replaces) return company::none;
+inline launch_compatibility launch_compatibility_of(const kernel& k, const sorted_set<int>& read) {
+  if (k.is_product() || k.stands_alone() || k.is_opaque() || k.replaces) return launch_compatibility::none;
   for (const auto& i : k.body)
-    if (i.kind == kind::reduce || i.kind == kind::arg_reduce) return company::none;
+    if (i.kind == kind::reduce || i.kind == kind::arg_reduce) return launch_compatibility::none;
   for (const auto& s : k.stores)
-    if (s.accumulate) return company::none;
+    if (s.accumulate) return launch_compatibility::none;
   const std::int64_t n = traced_elements(k);
-  if (n < most_shared_elements) return company::any;
+  if (n < most_shared_elements) return launch_compatibility::any;
   // A kernel of more axes is better printed alone, with tiles for transposed reads, and divisions by constants. Intermediates
   // that one launch makes all occupy memory at the same time.
   return k.axes.size() == 1 && makes_only_results(k, read) && n / least_block_elements < most_shared_blocks
-             ? company::batch
-             : company::none;
+             ? launch_compatibility::batch
+             : launch_compatibility::none;
 }
 
 /// The length of the longest chain of kernels that must run before each. Readers of a buffer, and kernels that add to it,
@@ -124,11 +124,12 @@ inline void wait_for_reader(const series<kernel>& kernels, series<std::size_t>& 
 
 /// Small kernels that only make results, such as updates of parameters, wait for the next such kernels, until they have
 /// most_waiting_elements together.
-inline void wait_for_company(const series<kernel>& kernels, const series<company>& with, series<std::size_t>& level) {
+inline void wait_for_compatible(const series<kernel>& kernels, const series<launch_compatibility>& with,
+                                series<std::size_t>& level) {
   const auto users = users_of(kernels);
   const auto bases = copied_bases(kernels);
   const auto waits = [&](std::size_t k) {
-    return with[k] == company::any &&
+    return with[k] == launch_compatibility::any &&
            std::none_of(kernels[k].buffers.begin(), kernels[k].buffers.end(), [&](const auto& b) {
              return b.written ? users[static_cast<std::size_t>(b.id)].size() > 1 : bases.contains(b.id);
            });
@@ -147,33 +148,33 @@ inline void wait_for_company(const series<kernel>& kernels, const series<company
 }
 
 /// Kernels of one level that share a body, and their share of a launch.
-struct kin {
+struct body_group {
   std::size_t buffers = 0;  ///< common to all of them
   std::int64_t bytes = 0;   ///< bytes of parameters
 };
 
-inline kin kin_of(std::span<const kernel* const> alike) {
+inline body_group body_group_of(std::span<const kernel* const> alike) {
   const common_kernel c = in_common(alike);
   // The last few kernels of a launch have separate bodies.
   return {c.code.buffers.size() - c.apart.size(),
           static_cast<std::int64_t>(8 * (least_alike - 1) * c.code.buffers.size())};
 }
 
-/// For each kernel, the index of its kin, or -1.
-inline series<int> kins_of(const series<kernel>& kernels, const series<company>& with, const series<std::size_t>& level,
-                           series<kin>& kins) {
+/// For each kernel, the index of its group, or -1.
+inline series<int> body_groups_of(const series<kernel>& kernels, const series<launch_compatibility>& with,
+                                  const series<std::size_t>& level, series<body_group>& groups) {
   sorted_map<std::pair<std::size_t, std::string>, series<std::size_t>> alike;
   for (std::size_t k = 0; k < kernels.size(); ++k)
-    if (with[k] != company::none) alike[{level[k], form_of(kernels[k])}].push_back(k);
+    if (with[k] != launch_compatibility::none) alike[{level[k], form_of(kernels[k])}].push_back(k);
   series<int> of(kernels.size(), -1);
   for (const auto& found : alike) {
     if (found.second.size() < least_alike) continue;
     series<const kernel*> members;
     for (const std::size_t k : found.second) {
       members.push_back(&kernels[k]);
-      of[k] = static_cast<int>(kins.size());
+      of[k] = static_cast<int>(groups.size());
     }
-    kins.push_back(kin_of({members.data(), members.size()}));
+    groups.push_back(body_group_of({members.data(), members.size()}));
   }
   return of;
 }
@@ -199,11 +200,11 @@ inline series<std::size_t> first_of_shape(const series<kernel>& kernels, const s
 struct open_launch {
   std::size_t group = 0, bodies = 0, buffers = 0, instructions = 0;
   std::int64_t bytes = 0, blocks = 0;  ///< of parameters; the upper bound
-  series<int> kins;
+  series<int> groups;
 
-  /// Adds the kernel, whose kin may be null, if there is room.
-  bool take(const kernel& k, const kin* its, int which, std::int64_t most_bytes) {
-    const bool known = its && std::find(kins.begin(), kins.end(), which) != kins.end();
+  /// Adds the kernel, whose group may be null, if there is room.
+  bool take(const kernel& k, const body_group* its, int which, std::int64_t most_bytes) {
+    const bool known = its && std::find(groups.begin(), groups.end(), which) != groups.end();
     const std::size_t own = known ? 0 : its ? its->buffers : k.buffers.size();
     const std::int64_t more = known ? 0 : its ? its->bytes : static_cast<std::int64_t>(8 * k.buffers.size());
     const std::size_t text = known ? 0 : k.body.size();
@@ -217,7 +218,7 @@ struct open_launch {
     instructions += text;
     bytes += more;
     blocks += its_blocks;
-    if (its && !known) kins.push_back(which);
+    if (its && !known) groups.push_back(which);
     return true;
   }
 };
@@ -268,11 +269,11 @@ SINTER_API series<series<std::size_t>> horizontal(const series<kernel>& kernels,
   for (const kernel& k : kernels)
     for (const auto& b : k.buffers)
       if (!b.written) read.insert(b.id);
-  series<detail::company> with;
-  for (const kernel& k : kernels) with.push_back(detail::company_of(k, read));
-  detail::wait_for_company(kernels, with, level);
-  series<detail::kin> kins;
-  const auto own = detail::kins_of(kernels, with, level, kins);
+  series<detail::launch_compatibility> with;
+  for (const kernel& k : kernels) with.push_back(detail::launch_compatibility_of(k, read));
+  detail::wait_for_compatible(kernels, with, level);
+  series<detail::body_group> groups;
+  const auto own = detail::body_groups_of(kernels, with, level, groups);
   series<std::size_t> order(kernels.size());
   for (std::size_t k = 0; k < order.size(); ++k) order[k] = k;
   sort_stably(order, [&](std::size_t a, std::size_t b) { return level[a] < level[b]; });
@@ -291,9 +292,9 @@ SINTER_API series<series<std::size_t>> horizontal(const series<kernel>& kernels,
       out[where].push_back(k);
       continue;
     }
-    const detail::kin* const its = own[k] < 0 ? nullptr : &kins[static_cast<std::size_t>(own[k])];
+    const detail::body_group* const its = own[k] < 0 ? nullptr : &groups[static_cast<std::size_t>(own[k])];
     const bool sized = std::all_of(c.axes.begin(), c.axes.end(), [](const axis& a) { return a.extent.is_number(); });
-    if (!its && (with[k] != detail::company::any || !sized)) {
+    if (!its && (with[k] != detail::launch_compatibility::any || !sized)) {
       out.push_back({k});
       continue;
     }

@@ -351,7 +351,7 @@ class merging {
         return "the library cannot do what follows";
     }
     std::size_t large = 0, sums = 0;
-    for (const auto& i : k.body) sums += i.span == span_of::row || i.span == span_of::both;
+    for (const auto& i : k.body) sums += i.span == reduce_scope::row || i.span == reduce_scope::both;
     if (sums > target_.most_row_sums) return "too many sums over the rows";
     for (const use& u : both.uses) large += cost_.bytes(u.buffer) >= 4096;
     const relation r = related(a, b);

@@ -154,7 +154,7 @@ class recomputed {
   /// If axes would have to be split, or the value stored, distinct maps stay distinct, which suffices for counting.
   index_map reshaped(const ir::node& v, const index_map& m) {
     const auto& in = g_[v.in[0]].extents;
-    auto at = digits(linear(m.at, row_major_strides(v.extents), axes_of(m)), in, bases_[m.base]);
+    auto at = delinearize(linear(m.at, row_major_strides(v.extents), axes_of(m)), in, bases_[m.base]);
     if (auto* const c = std::get_if<coordinates>(&at); c && axes_of(m) > 0) return {m.base, std::move(*c)};
     return from_here(in);
   }

@@ -6,14 +6,14 @@
 namespace sinter::engine::plan::detail {
 
 /// The groups that compute a value where it is read; beyond `most` they are not distinguished.
-class makers {
+class producers {
  public:
   static constexpr std::size_t most = 16;
 
   void add(group_id g) {
     if (groups_.size() < most && std::find(groups_.begin(), groups_.end(), g) == groups_.end()) groups_.push_back(g);
   }
-  void add(const makers& x) {
+  void add(const producers& x) {
     for (auto g : x.groups_) add(g);
   }
   std::size_t count() const { return groups_.size(); }
@@ -46,15 +46,15 @@ struct shared_value {
 /// The values that pay, topmost first: values below a stored one are computed by its kernel.
 inline series<shared_value> shared_values(const ir::graph& g, const series<node_id>& live, const memory_map& memory,
                                           const series<root>& roots, const merging& groups, const costs& cost) {
-  series<makers> of(g.size());
+  series<producers> of(g.size());
   series<shared_value> found;
-  const auto read = [&](node_id id, const makers& by) {
+  const auto read = [&](node_id id, const producers& by) {
     if (!memory.stored[id]) of[id].add(by);
   };
   series<series<group_id>> at(g.size());  // groups with a root that is the node
   for (group_id a = 0; a < groups.size(); ++a) {
     if (!groups.is_there(a) || groups[a].step.is_opaque()) continue;
-    makers own;
+    producers own;
     own.add(a);
     for (auto k : groups[a].roots) {
       const root& r = roots[k];
@@ -69,7 +69,7 @@ inline series<shared_value> shared_values(const ir::graph& g, const series<node_
     const node_id id = live[n];
     for (auto in : g[id].in)
       if (!apart[in]) apart[in] = !ir::is_pointwise(g[id].code) || !reads_beside(g, id, in);
-    makers by = std::move(of[id]);
+    producers by = std::move(of[id]);
     for (auto a : at[id]) by.add(a);
     if (by.count() == 0) continue;
     const auto kernels = static_cast<std::int64_t>(by.count());

@@ -206,7 +206,7 @@ SINTER_API std::string shape_form_of(const kernel& k, std::int64_t widest) {
     add_all(i.args);
     add_all(i.over);
     add(i.ranges.size());
-    for (const auto& r : i.ranges) add(r.mostly), add(r.at.index);
+    for (const auto& r : i.ranges) add(r.likely), add(r.at.index);
     if (i.kind == kind::arg_reduce) {
       add_dim(i.at.at.offset);
       for (const dim& s : i.at.at.stride) add_dim(s);

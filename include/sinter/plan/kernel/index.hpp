@@ -80,8 +80,8 @@ struct split_request {
 
 /// The coordinates of an operand of extents `in` at row-major offset `offset`: the offset as mixed-radix digits. A
 /// split_request if an axis must be split first; nothing if no split helps.
-inline std::variant<std::monostate, coordinates, split_request> digits(affine offset, const ir::shape& in,
-                                                                       const series<dim>& axes) {
+inline std::variant<std::monostate, coordinates, split_request> delinearize(affine offset, const ir::shape& in,
+                                                                            const series<dim>& axes) {
   coordinates at(in.size(), constant_coordinate(0, axes.size()));
   if (ir::product(in).is(0)) return at;  // no element is read
   for (std::size_t d = in.size(); d-- > 1;) {

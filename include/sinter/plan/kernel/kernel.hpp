@@ -49,7 +49,7 @@ struct access {
 struct range {
   affine at;
   dim extent;
-  bool mostly = false;  ///< holds at most positions, such as all except the edges of a pad
+  bool likely = false;  ///< holds at most positions, such as all except the edges of a pad
 
   bool operator==(const range& y) const { return at == y.at && extent == y.extent; }
 };
@@ -81,7 +81,7 @@ enum class merge_rule : std::uint8_t {
 };
 
 /// The axes of a reduction.
-enum class span_of : std::uint8_t { none, inner, row, both };
+enum class reduce_scope : std::uint8_t { none, inner, row, both };
 
 /// Longest row, in bytes of all kept values, that lies in a thread's memory.
 inline constexpr std::int64_t kept_row_bytes = 128 << 10;
@@ -102,7 +102,7 @@ struct instruction {
   merge_rule rule = merge_rule::one;  ///< reduce
   int index = 0;                      ///< part: its number in the tuple
   std::uint32_t axes = 0;             ///< bit a: the value varies along axis a
-  span_of span = span_of::none;
+  reduce_scope span = reduce_scope::none;
   int stage = 0;                 ///< number of inner reductions that must finish before
   bool after_rows = false;       ///< needs a reduction along the rows: runs after all chunks are combined
   bool kept = false;             ///< saved per row for later passes instead of recomputed
@@ -210,9 +210,9 @@ struct kernel {
 inline bool is_guarded(const instruction& i) { return i.kind == kind::load && !i.args.empty(); }
 
 /// True for a condition that holds at most positions.
-inline bool is_mostly(const instruction& i) {
+inline bool is_likely(const instruction& i) {
   return i.kind == kind::inside &&
-         std::all_of(i.ranges.begin(), i.ranges.end(), [](const range& r) { return r.mostly; });
+         std::all_of(i.ranges.begin(), i.ranges.end(), [](const range& r) { return r.likely; });
 }
 
 /// True if the instruction reads memory at `at`.

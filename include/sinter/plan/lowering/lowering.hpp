@@ -314,7 +314,7 @@ class lowering {
     const auto outside = ranges_;
     const auto of = std::exchange(guarding_, graph()[id].code);
     for (auto& r : ranges) {
-      r.mostly = is_mostly(r);
+      r.likely = is_likely(r);
       ranges_.push_back(std::move(r));
     }
     const int made = value();
@@ -347,7 +347,7 @@ class lowering {
   coordinates reshaped(node_id id, const affine& offset, const series<dim>& axes) {
     const node_id below = graph()[id].in[0];
     const bool loaded = offset.index >= 0 && axes.size() == n();
-    auto at = digits(offset, graph()[below].extents, axes);
+    auto at = delinearize(offset, graph()[below].extents, axes);
     if (loaded && !std::holds_alternative<coordinates>(at)) return loaded_digits(offset, graph()[below].extents);
     if (const auto* split = std::get_if<split_request>(&at); split && split->axis < n()) throw *split;
     if (auto* c = std::get_if<coordinates>(&at)) return std::move(*c);
@@ -425,7 +425,7 @@ class lowering {
     return is_guarded(i) ? k_.body[static_cast<std::size_t>(i.args[0])].ranges : none;
   }
   /// Holds at seven of eight positions, by the hints.
-  bool is_mostly(const range& r) const {
+  bool is_likely(const range& r) const {
     std::int64_t positions = 1;
     for (std::size_t a = 0; a < n(); ++a)
       positions += std::abs(r.at.stride[a].evaluate(memory().hints)) * (axes_[a].evaluate(memory().hints) - 1);

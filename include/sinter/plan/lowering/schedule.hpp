@@ -151,12 +151,14 @@ inline void assign_stages(kernel& k) {
       std::uint32_t over = 0;
       for (int a : i.over) over |= 1u << a;
       if (i.after_rows) throw refusal{"a reduction of what is known only after all rows", ir::no_node};
-      i.span = over == inner && !(k.block && !row) ? span_of::inner : over == row ? span_of::row : span_of::both;
-      if (i.span == span_of::both && over != (inner | row))
+      i.span = over == inner && !(k.block && !row) ? reduce_scope::inner
+               : over == row                       ? reduce_scope::row
+                                                   : reduce_scope::both;
+      if (i.span == reduce_scope::both && over != (inner | row))
         throw refusal{"reductions along different axes", ir::no_node};
-      if (i.kind == kind::arg_reduce && i.span != span_of::inner)
+      if (i.kind == kind::arg_reduce && i.span != reduce_scope::inner)
         throw refusal{"an index of an extreme is found along the rows' own axis", ir::no_node};
-      if (i.span == span_of::inner) ++i.stage;
+      if (i.span == reduce_scope::inner) ++i.stage;
       else i.after_rows = true;
     }
     for (int arg : i.args) {
@@ -220,7 +222,7 @@ inline void keep_costly(kernel& k, std::span<const std::int64_t> hints) {
 
 inline void choose_chunks(kernel& k, std::span<const std::int64_t> hints) {
   bool combines = false;
-  for (const auto& i : k.body) combines |= i.span == span_of::row || i.span == span_of::both;
+  for (const auto& i : k.body) combines |= i.span == reduce_scope::row || i.span == reduce_scope::both;
   if (!combines) return;
   const std::int64_t inner = k.extent(role::inner).evaluate(hints), row = k.extent(role::row).evaluate(hints);
   const std::int64_t outer = std::max<std::int64_t>(k.extent(role::outer).evaluate(hints), 1);

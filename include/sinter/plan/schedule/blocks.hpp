@@ -21,7 +21,7 @@ struct grid {
 /// How blocks of threads execute a kernel, or a product and the kernel that follows it.
 struct block_schedule {
   std::variant<pointwise_shape, tile_shape, ordered_shape, block_sums, scan_shape, sort_shape, search_shape,
-               product_shape, tensor_shape, row_shape, column_shape, walk_shape, follow_shape>
+               product_shape, tensor_shape, row_shape, column_shape, persistent_rows, row_epilogue>
       shape;
   std::optional<finish_shape> finish;  ///< of sums whose parts several blocks make
   series<grid> launches;               ///< one after another

@@ -9,9 +9,9 @@
 namespace sinter::engine::plan {
 
 /// A block's part of both kernels: the same rows of each.
-struct follow_shape {
+struct row_epilogue {
   tensor_shape product;
-  walk_shape rows;  ///< without sums along the rows, only its row
+  persistent_rows rows;  ///< without sums along the rows, only its row
   bool sums = false;
 };
 
@@ -28,7 +28,7 @@ inline bool reads_as_written(const kernel& product, const kernel& k) {
 
 /// The launch in which blocks make rows of a narrow product, and then run the second kernel on them. Nothing if it needs rows
 /// of other blocks.
-SINTER_API std::optional<follow_shape> follow_of(const kernel& product, const kernel& k, const target& t) {
+SINTER_API std::optional<row_epilogue> follow_of(const kernel& product, const kernel& k, const target& t) {
   const bool reduces = std::any_of(k.body.begin(), k.body.end(), is_reduction);
   if (!product.is_product() || product.axes.size() != 2 || k.axes.size() != 2 ||
       product.axes[0].extent != k.axes[0].extent || !on_tensor_cores(product, t))
@@ -39,7 +39,7 @@ SINTER_API std::optional<follow_shape> follow_of(const kernel& product, const ke
     return {};
   const bool sums = k.mask(role::row) != 0;
   if (sums && only_columns(k)) return {};
-  follow_shape s{tensor_of(product, t), {}, sums};
+  row_epilogue s{tensor_of(product, t), {}, sums};
   if (s.product.blocks != ceil_div(product.axes[0].extent, s.product.m)) return {};
   if (sums) s.rows = walk_of(k, t);
   else s.rows.row = rows_of(k, t);

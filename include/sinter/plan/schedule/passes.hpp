@@ -16,7 +16,7 @@ struct work {
 /// Whether each element of the inner axes has its own sum over the rows.
 inline bool is_array(const kernel& k, int id) {
   const auto& i = k.body[static_cast<std::size_t>(id)];
-  return i.span == span_of::row && (k.body[static_cast<std::size_t>(i.args[0])].axes & k.mask(role::inner)) != 0;
+  return i.span == reduce_scope::row && (k.body[static_cast<std::size_t>(i.args[0])].axes & k.mask(role::inner)) != 0;
 }
 
 /// True when the kernel only adds rows to arrays of sums, with elementwise operations.
@@ -43,7 +43,7 @@ inline std::int64_t accumulator_bytes(const kernel& k, int id) {
 /// Whether results of several rows, or of several blocks of one, are combined.
 inline bool combines_rows(const kernel& k) {
   return std::any_of(k.body.begin(), k.body.end(),
-                     [](const auto& i) { return i.span == span_of::row || i.span == span_of::both; });
+                     [](const auto& i) { return i.span == reduce_scope::row || i.span == reduce_scope::both; });
 }
 
 /// Whether a store depends on all rows.
@@ -70,7 +70,7 @@ inline work work_of(const kernel& k, int stage) {
   for (int id = 0; id < static_cast<int>(k.body.size()); ++id) {
     const auto& i = k.body[static_cast<std::size_t>(id)];
     if (!is_reduction(i) || k.body[static_cast<std::size_t>(i.args[0])].stage != stage) continue;
-    if (i.span == span_of::row && !is_array(k, id)) continue;  // once per row
+    if (i.span == reduce_scope::row && !is_array(k, id)) continue;  // once per row
     w.reductions.push_back(id);
   }
   for (const auto& s : k.stores)
@@ -151,7 +151,7 @@ inline series<int> arrays_of(const kernel& k) {
   series<int> ids;
   for (int id = 0; id < static_cast<int>(k.body.size()); ++id) {
     const auto& i = k.body[static_cast<std::size_t>(id)];
-    if (is_reduction(i) && i.span != span_of::inner && is_array(k, id)) ids.push_back(id);
+    if (is_reduction(i) && i.span != reduce_scope::inner && is_array(k, id)) ids.push_back(id);
   }
   return ids;
 }

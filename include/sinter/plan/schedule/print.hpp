@@ -37,7 +37,7 @@ inline std::string text_of(const kernel& k, const series<range>& ranges) {
   std::string text;
   for (const auto& r : ranges)
     text += (text.empty() ? "0 <= " : " && 0 <= ") + text_of(r.at, k.axes.size()) + " < " + r.extent.text() +
-            (r.mostly ? " (mostly)" : "");
+            (r.likely ? " (likely)" : "");
   return text;
 }
 
@@ -212,14 +212,14 @@ inline std::string text_of(const column_shape& s) {
   return "columns: " + text_of(s, s.vectors) + ", " + std::to_string(s.across) + " by " + std::to_string(s.down) +
          " threads, " + count_of(s.chunks, "chunk", "chunks");
 }
-inline std::string text_of(const walk_shape& s) {
+inline std::string text_of(const persistent_rows& s) {
   std::string text = "walk of " + s.walkers.text() + " blocks over the rows; " + text_of(s.row);
   if (s.hoist) text += ", equal loads once";
   if (s.ahead) text += ", the next row ahead";
   if (s.staged > 0) text += ", " + count_of(s.staged, "row", "rows") + " in shared memory";
   return text;
 }
-inline std::string text_of(const follow_shape& s) {
+inline std::string text_of(const row_epilogue& s) {
   return text_of(s.product) + "; then " + (s.sums ? text_of(s.rows) : text_of(s.rows.row));
 }
 

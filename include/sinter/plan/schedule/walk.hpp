@@ -8,7 +8,7 @@
 namespace sinter::engine::plan {
 
 /// The registers of a block that walks rows, beyond its row.
-struct walk_shape {
+struct persistent_rows {
   row_shape row;
   dim walkers = 1;
   int resident = 1024;  ///< threads on a multiprocessor
@@ -39,7 +39,7 @@ inline bool can_stage(const kernel& k, const row_shape& r, const target& t) {
 }
 
 /// The rows in shared memory, including the present one: four if they fit.
-inline void stage_rows(const kernel& k, walk_shape& s, const target& t) {
+inline void stage_rows(const kernel& k, persistent_rows& s, const target& t) {
   const row_shape& r = s.row;
   const auto rows = k.extent(role::row).number();
   const std::int64_t bytes = std::int64_t{16} * r.threads() * r.vectors *
@@ -77,7 +77,7 @@ inline void choose_group(row_shape& r, int most) {
 
 /// Keeps the operands of a long row in a block of 1024 threads that cannot keep costly values beside them. To compute these again
 /// takes less time than to read the row again from the L2 cache.
-inline bool hold_operands(const kernel& k, walk_shape& s, std::int64_t sums) {
+inline bool hold_operands(const kernel& k, persistent_rows& s, std::int64_t sums) {
   row_shape& r = s.row;
   sorted_set<int> operands;
   for (int id : r.keep)
@@ -96,8 +96,8 @@ inline bool hold_operands(const kernel& k, walk_shape& s, std::int64_t sums) {
 
 /// Registers: 64 for each thread if 1024 threads share a multiprocessor, half of them for arithmetic and addresses; 128 if
 /// 512 do. Rows in shared memory suit few threads, which have more to do between synchronisations.
-inline walk_shape walk_of(const kernel& k, const target& t) {
-  walk_shape s;
+inline persistent_rows walk_of(const kernel& k, const target& t) {
+  persistent_rows s;
   if (is_heavy(k)) s.resident = 512;
   s.row = rows_of(k, t);
   row_shape& r = s.row;
