@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "../ir/polynomial.hpp"
 #include "loops/build.hpp"
 #include "lowering/lower.hpp"
 #include "schedule/recipes.hpp"
