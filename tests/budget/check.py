@@ -22,7 +22,7 @@ BUDGET = {  # name, source, flags, seconds held, seconds wanted, the reference's
     # What the CMake targets do; they keep the engine in a unit of its own, see tests/install. Wanted are 4 s of the first.
     "user": ("a unit of a program on sinter::sinter or sinter::compiled", "program.cpp", ["-DSINTER_COMPILED"], 1.95, 1.5,
              ["-DMANY_HEADERS"], 1.56),
-    "engine": ("a unit that holds the engine too (sinter::headers)", "program.cpp", [], 52.0, None, [], 1.45),
+    "engine": ("a unit that holds the engine too (sinter::headers)", "program.cpp", [], 60.0, None, [], 1.45),
     "gpt": ("a program that trains GPT-2, on sinter::compiled", "gpt.cpp", ["-DSINTER_COMPILED"], 9.5, 8.0,
             ["-DMANY_HEADERS"], 1.56),
     "files": ("a unit with <sinter/io.hpp> and <sinter/data.hpp>", "files.cpp", ["-DSINTER_COMPILED"], 2.6, 2.0, ["-DMANY_HEADERS"], 1.56),
