@@ -127,6 +127,31 @@ TEST_CASE("a rank learns that a kernel does not come") {
     }
 }
 
+TEST_CASE("a bundle comes from a rank that ends right after it") {
+  const std::string large = bytes(std::size_t{6} << 20);
+  for (const int maker : {0, 1}) {
+    ranks r(3);
+    std::atomic<bool> asked = false;
+    const auto problems = r.all([&](int rank, rank_ledger& l) {
+      int makes = 0;
+      std::vector<std::string> got;
+      while (rank != maker && !asked) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (rank == maker) {
+        const std::uint64_t number = l.order(names({"a"}));
+        asked = true;
+        if (!l.is_mine(number, 0)) throw sinter::system_error("another maker");
+        l.give(names({"a"}), large);
+        l.end_order(number);
+      } else {
+        got = share(l, names({"a"}), "again", &makes);
+      }
+      if (!l.leave()) throw sinter::system_error("no end");
+      if (rank != maker && got != std::vector<std::string>{large}) throw sinter::system_error("another bundle");
+    });
+    for (const auto& p : problems) CHECK(p == "");
+  }
+}
+
 TEST_CASE("nobody waits for a rank that dies, is too late, or for one that waits itself") {
   const environment_value silence("SINTER_MESH_SILENCE", "0.6");
   for (const std::string how : {"dies", "is late"})

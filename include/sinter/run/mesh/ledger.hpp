@@ -302,7 +302,7 @@ class rank_ledger {
   /// Tells the others that this rank ends, and waits until all do. False after a failure.
   bool leave() {
     update([&] {
-      if (failure_.empty()) send(-1, std::string(1, static_cast<char>(message::bye)));
+      says_bye_ = failure_.empty();
       auto& me = ranks_[static_cast<std::size_t>(rank_)];
       me.ended = true;
       me.ended_at = clock::now();
@@ -359,13 +359,16 @@ class rank_ledger {
     if (!quiet) fail("rank " + std::to_string(r) + " " + why);
   }
 
+  /// The messages to send. A rank says bye after its last bundle, or rank 0 would believe that its kernels do not come.
   std::vector<outgoing> take_outbox() {
     const std::lock_guard lock(mutex_);
+    const bool is_last = std::all_of(bundles_.begin(), bundles_.end(), [](const auto& b) { return b.empty(); });
+    if (is_last && std::exchange(says_bye_, false)) send(-1, std::string(1, static_cast<char>(message::bye)));
     return std::exchange(outbox_, {});
   }
   bool outbox_is_empty() const {
     const std::lock_guard lock(mutex_);
-    return outbox_.empty();
+    return outbox_.empty() && !says_bye_;
   }
   /// The next message of the bundles for a rank that has a connection; empty if there is none.
   std::string next_piece(int to) {
@@ -794,7 +797,7 @@ class rank_ledger {
   std::vector<outgoing_bundles> bundles_;  ///< the same
   turn asking_{~std::uint64_t{0}, 0};
   unsigned turn_ = 0;
-  bool relay_lost_ = false;
+  bool relay_lost_ = false, says_bye_ = false;
   std::string failure_;
   std::atomic<bool> failed_{false};
   bool table_due_ = false;
