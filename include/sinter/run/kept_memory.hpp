@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../base/config.hpp"
+#include "../base/storage.hpp"
 
 namespace sinter::engine::run {
 
@@ -25,12 +26,16 @@ class kept_memory {
     ranges_.emplace_back(static_cast<const char*>(data), bytes);
     some().store(true);
   }
-  /// Whether a block contains kept memory.
-  bool is_in(const void* data, std::size_t bytes) {
+  /// True if a block contains kept memory: it is then this object's, and is not freed.
+  bool take(sinter::detail::block* b) noexcept {
     const std::lock_guard lock(mutex_);
-    const char* const begin = static_cast<const char*>(data);
-    for (const auto& [at, n] : ranges_)
-      if (at < begin + bytes && begin < at + n) return true;
+    const char* const begin = static_cast<const char*>(b->data);
+    for (const auto& [at, n] : ranges_) {
+      if (at >= begin + b->bytes || begin >= at + n) continue;
+      b->context = blocks_;
+      blocks_ = b;
+      return true;
+    }
     return false;
   }
 
@@ -41,6 +46,7 @@ class kept_memory {
   }
   std::mutex mutex_;
   std::vector<std::pair<const char*, std::size_t>> ranges_;
+  sinter::detail::block* blocks_ = nullptr;  ///< a list by their contexts
 };
 
 }  // namespace sinter::engine::run

@@ -177,7 +177,7 @@ inline bool local_usable() {
 }
 
 inline void free_block(block* b) noexcept {
-  if (kept_memory::any() && kept_memory::get().is_in(b->data, b->bytes)) return;
+  if (kept_memory::any() && kept_memory::get().take(b)) return;
   const std::size_t index = class_of(b->bytes + header_bytes);
   if (index < local_classes && local_usable()) {
     const std::size_t room = std::clamp<std::size_t>(local_bytes / bytes_of(index), 4, local_blocks);
@@ -246,7 +246,7 @@ storage adopt(void* data, std::size_t bytes, Deleter deleter) {
   b->data = data;
   b->bytes = bytes;
   b->release = [](sinter::detail::block* base) noexcept {
-    if (kept_memory::any() && kept_memory::get().is_in(base->data, base->bytes)) return;
+    if (kept_memory::any() && kept_memory::get().take(base)) return;
     auto* const self = static_cast<owner*>(base);
     self->deleter(self->data);
     delete self;
