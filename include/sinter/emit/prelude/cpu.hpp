@@ -80,9 +80,19 @@ SX v_i64 lanes() {
   return v_i64{SX_LANES(SX_F)};
 #undef SX_F
 }
+// Of a vector below 16 bytes that is extended and read again, g++ 12 may read the extended lanes; it cannot look through an asm.
+template <class V> SX V opaque(V a) {
+#if __SSE2__ && !__clang__
+  if constexpr (sizeof a == 8) { long w = __builtin_bit_cast(long, a); __asm__("" : "+x"(w)); return __builtin_bit_cast(V, w); }
+  if constexpr (sizeof a == 4) { int w = __builtin_bit_cast(int, a); __asm__("" : "+x"(w)); return __builtin_bit_cast(V, w); }
+  if constexpr (sizeof a == 2) { short w = __builtin_bit_cast(short, a); __asm__("" : "+r"(w)); return __builtin_bit_cast(V, w); }
+#endif
+  return a;
+}
 // Plain conversion of lanes, without a rule for what does not fit.
 template <class R, class V> SX R cv(V a) {
-  if constexpr (tr<V>::vec) return __builtin_convertvector(a, R);
+  if constexpr (tr<V>::vec && sizeof(R) > sizeof(V)) return __builtin_convertvector(opaque(a), R);
+  else if constexpr (tr<V>::vec) return __builtin_convertvector(a, R);
   else return (R)a;
 }
 template <class R, class V> SX R bits(V a) { return __builtin_bit_cast(R, a); }
@@ -208,7 +218,7 @@ using namespace sx;
 /// Loads and stores: of whole vectors, of their first n lanes, strided and scattered, with the conversions of b8, f16 and bf16.
 inline constexpr std::string_view prelude_memory = R"prelude(
 namespace sx {
-SX v_f32 widen_bf16(v_u16 h) { return bits<v_f32>(__builtin_convertvector(h, v_u32) << 16); }
+SX v_f32 widen_bf16(v_u16 h) { return bits<v_f32>(cv<v_u32>(h) << 16); }
 // Round to nearest even; a NaN stays one.
 SX v_u16 narrow_bf16(v_f32 a) {
   const v_u32 u = bits<v_u32>(a);
@@ -222,7 +232,7 @@ SX v_f32 widen_f16(v_u16 h) {
   typedef short q __attribute__((vector_size(32)));
   return (v_f32)__builtin_ia32_vcvtph2ps512_mask((q)h, v_f32{}, -1, 4);
 #else
-  const v_u32 u = __builtin_convertvector(h, v_u32), e = u & 0x7fff;
+  const v_u32 u = cv<v_u32>(h), e = u & 0x7fff;
   v_u32 r = bits<v_u32>(bits<v_f32>(e << 13) * 0x1p112f);
   r |= e >= 0x7c00 ? splat<v_u32>(0x7f800000) : v_u32{};
   return bits<v_f32>(r | (u & 0x8000) << 16);
@@ -278,7 +288,7 @@ template <int M, class U, class F> SX U narrow8(F x) {
   return r | (s >> 24 & 0x80u);
 }
 #define SX_8(name, M) \
-  SX v_f32 widen_##name(v_u8 x) { return widen8<M, v_f32>(__builtin_convertvector(x, v_u32)); } \
+  SX v_f32 widen_##name(v_u8 x) { return widen8<M, v_f32>(cv<v_u32>(x)); } \
   SX v_u8 narrow_##name(v_f32 x) { return __builtin_convertvector(narrow8<M, v_u32>(x), v_u8); } \
   SX float widen_##name(unsigned char x) { return widen8<M, float>((unsigned)x); } \
   SX unsigned char narrow_##name(float x) { return (unsigned char)narrow8<M, unsigned>(x); } \
