@@ -43,7 +43,7 @@ constexpr const char* forms =
     "            [--backend NAME] [--bench] [--dynamic] [--grad]\n"
     "sinter-onnx MODEL.onnx --library DIR [--name N] [--sizes n=1..512 ...] [--isa avx2 ...] [--weights "
     "beside|inside|given]\n"
-    "            [--threads none|openmp] [--source]\n"
+    "            [--threads none|openmp] [--gpu 80 ...] [--source]\n"
     "sinter-onnx MODEL.onnx --describe\n"
     "sinter-onnx MODEL.onnx --check [--sizes n=1..512 ...]\n"
     "sinter-onnx --suite DIR [--device cpu|cuda] [--backend NAME] [--jobs N] [--seconds S] [--only TEXT]\n"
@@ -72,6 +72,7 @@ constexpr const char* forms =
       "  --sizes n=A..B ...  bounds of open axes by name, or n=A\n"
       "  --isa NAME ...      baseline, avx2, avx512 or aarch64; several are chosen from as the library is opened; "
       "avx2\n"
+      "  --gpu N ...         compute capabilities, 80 or later: the library is for GPUs, and needs the CUDA driver\n"
       "  --weights W         beside (N.weights), inside the library, or given by each call\n"
       "  --threads T         none, or openmp, which needs libgomp\n"
       "  --source            writes N.c and N.cpp in place of libN.so\n"
@@ -124,6 +125,7 @@ Value choice_of(const std::string& option, const std::string& word,
 /// A word behind an option that takes several.
 void take_word(arguments& a, const std::string& option, const std::string& word) {
   if (option == "--sizes") a.sizes.push_back(size_of(word));
+  else if (option == "--gpu") a.library.gpus.push_back(static_cast<int>(number_of(option, word)));
   else
     a.library.isas.push_back(choice_of<isa>(
         option, word,
@@ -172,7 +174,7 @@ arguments read_arguments(int argc, char** argv) {
     several = "";
     if (word == "--help" || word == "-h") help();
     if (read_library_option(a, word, next)) continue;
-    if (word == "--sizes" || word == "--isa") several = word;
+    if (word == "--sizes" || word == "--isa" || word == "--gpu") several = word;
     else if (word == "--input") list = &a.inputs;
     else if (word == "--verify") list = &a.verify;
     else if (word == "--output") a.output = next();
@@ -194,8 +196,8 @@ arguments read_arguments(int argc, char** argv) {
     } else usage("there is no option " + word);
   }
   if (!a.model.empty() && !a.suite.empty()) usage("a model and a suite are not run at once");
-  if (a.library.folder.empty() && !a.check && (!a.library.isas.empty() || !a.sizes.empty()))
-    usage("--isa and --sizes belong to --library or --check");
+  if (a.library.folder.empty() && !a.check && (!a.library.isas.empty() || !a.library.gpus.empty() || !a.sizes.empty()))
+    usage("--isa, --gpu and --sizes belong to --library or --check");
   a.how.name = "onnx";
   a.how.recompile_limit = 64;
   return a;

@@ -37,6 +37,8 @@ int cuInit(unsigned) {
   }
   return success;
 }
+/// NVRTC looks for tables of a driver that its process has loaded.
+int cuGetExportTable(const void** table, const void*) { return *table = nullptr, 500; }
 int cuDriverGetVersion(int* version) {
   return *version = static_cast<int>(number("SINTER_EMULATOR_DRIVER", 13000)), success;
 }
@@ -266,6 +268,14 @@ int cuMemcpyHtoDAsync_v2(unsigned long long to, const void* from, std::size_t by
   operation o;
   o.call = [=] { std::memcpy(reinterpret_cast<void*>(to), kept->data(), bytes); };
   c.w.enqueue(*s, std::move(o));
+  return success;
+}
+int cuMemcpyHtoD_v2(unsigned long long to, const void* from, std::size_t bytes) {
+  call c;
+  if (c.problem != success) return c.problem;
+  if (!c.w.reachable(to, bytes)) return invalid_value;
+  c.w.drain(current->device);
+  std::memcpy(reinterpret_cast<void*>(to), from, bytes);
   return success;
 }
 int cuMemcpyDtoHAsync_v2(void* to, unsigned long long from, std::size_t bytes, stream* s) {

@@ -280,6 +280,8 @@ SINTER_EXPORT int nvrtcCompileProgram(program* p, int, const char* const*) {
 }
 SINTER_EXPORT int nvrtcGetCUBINSize(program* p, std::size_t* bytes) { return *bytes = p->image.size(), 0; }
 SINTER_EXPORT int nvrtcGetCUBIN(program* p, char* out) { return std::memcpy(out, p->image.data(), p->image.size()), 0; }
+SINTER_EXPORT int nvrtcGetPTXSize(program* p, std::size_t* bytes) { return nvrtcGetCUBINSize(p, bytes); }
+SINTER_EXPORT int nvrtcGetPTX(program* p, char* out) { return nvrtcGetCUBIN(p, out); }
 SINTER_EXPORT int nvrtcGetProgramLogSize(program* p, std::size_t* bytes) { return *bytes = p->log.size() + 1, 0; }
 SINTER_EXPORT int nvrtcGetProgramLog(program* p, char* out) {
   return std::memcpy(out, p->log.c_str(), p->log.size() + 1), 0;

@@ -35,7 +35,8 @@ class loaded_library {
   loaded_library(const std::string& folder, const std::string& name)
       : handle_(dlopen((folder + "/lib" + name + ".so").c_str(), RTLD_NOW | RTLD_LOCAL)), name_(name) {
     if (!handle_) throw std::runtime_error(dlerror());
-    find(inputs, "inputs"), find(outputs, "outputs"), find(open, "open"), find(room, "room"), find(run, "run");
+    find(inputs, "inputs"), find(outputs, "outputs"), find(open, "open"), find(room, "room"), find(run, "run"),
+        find(queue, "run");
     find(swap, "swap"), find(error, "error"), find(provenance, "provenance"), find(close, "close");
   }
   loaded_library(const loaded_library&) = delete;
@@ -47,6 +48,7 @@ class loaded_library {
   int (*open)(const char*, void**);
   int (*room)(const void*, const std::int64_t*, std::size_t*);
   int (*run)(const void*, const c_array*, c_array*, void*, std::size_t);
+  int (*queue)(const void*, const c_array*, c_array*, void*, std::size_t, void*);  ///< `run` of a library for GPUs
   int (*swap)(void*, const char*);
   const char* (*error)(int);
   const char* (*provenance)();

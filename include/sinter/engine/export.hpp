@@ -50,6 +50,9 @@ struct library_options {
   std::string name = "model";
   /// The instruction sets that the library has; open() chooses the last that the processor has. Empty: avx2, and on ARM aarch64.
   series<isa> isas = {};
+  /// The compute capabilities of the GPUs that the library is for, such as {80, 90}; later GPUs compile the code of the first. Arrays
+  /// and rooms then lie in a GPU's memory, and calls take a stream. Empty: the library is for the host.
+  series<int> gpus = {};
   library_weights weights = library_weights::beside;
   library_threads threads = library_threads::none;
   library_form form = library_form::library;
@@ -100,6 +103,8 @@ struct library_request {
   series<library_input> inputs;  ///< tensors of the arguments, in order
   series<library_size> sizes;
   location where = {};
+
+  bool is_for_gpus() const { return !how.gpus.empty(); }
 };
 
 /// Exports one function: sizes() is a set of sizes for which it must be traced next; take() gets that call.

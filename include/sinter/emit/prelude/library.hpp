@@ -1,6 +1,7 @@
 // emit/prelude/library.hpp: the text that is equal in all exported libraries: the C driver, its header, its C++ and Python faces.
 //
-// $n stands for the library's name, $N for the name in capitals. The driver follows the printed tables and programs.
+// $n stands for the library's name, $N for the name in capitals. Lines behind $host or $gpu, up to $end, are those of libraries for the
+// host or for GPUs alone. The driver follows the printed tables and programs.
 #pragma once
 
 #include <string_view>
@@ -16,7 +17,11 @@ inline constexpr std::string_view library_interface = R"prelude(#ifndef SINTER_$
 extern "C" {
 #endif
 
+$host
 /* Elements in row-major order, at an address that 64 divides. Without elements the address may be null. */
+$gpu
+/* Elements in row-major order in a GPU's memory, at an address that 64 divides. Without elements the address may be null. */
+$end
 typedef struct { void* data; const int64_t* extents; } $n_array;
 /* A name, an element type, and for each axis its number or the name of its size. */
 typedef struct { const char* name; int dtype, rank; const char* const* axes; } $n_spec;
@@ -27,14 +32,20 @@ enum { $n_bool, $n_i8, $n_i16, $n_i32, $n_i64, $n_u8, $n_u16, $n_u32, $n_u64, $n
 enum {
   $n_ok = 0,
   $n_bad_argument = 1,   /* a null pointer, or a file of weights where there are none */
+$host
   $n_bad_processor = 2,  /* the processor lacks the instructions of the library's kernels */
+$gpu
+  $n_bad_processor = 2,  /* the GPU is older than those of the library's kernels */
+$end
   $n_no_weights = 3,     /* the file of weights cannot be read */
   $n_bad_weights = 4,    /* the file has other weights */
   $n_bad_extents = 5,    /* an extent is not what the specs say, or a size is out of its bounds */
   $n_bad_address = 6,    /* 64 does not divide the address of an array or of the room */
   $n_overlap = 7,        /* a result shares memory with an array that must stay apart from it */
   $n_small_room = 8,     /* the room has fewer bytes than $n_room says */
-  $n_no_memory = 9       /* of open */
+  $n_no_memory = 9,      /* of open */
+  $n_no_gpu = 10,        /* the GPU's driver, libcuda.so.1, or a GPU is missing */
+  $n_gpu_failed = 11     /* the GPU's driver refuses a request, or reports a failure of an earlier one */
 };
 
 #if defined(_WIN32)
@@ -47,11 +58,20 @@ enum {
 $N_API int $n_inputs(const $n_spec**);
 $N_API int $n_outputs(const $n_spec**);
 /* Makes a model of a file of weights; null where the library has them, or has none. Threads may share a model. */
+$gpu
+/* It is for the GPU of the thread's context of CUDA; without a context, for the first GPU, whose primary context becomes the thread's. */
+$end
 $N_API int $n_open(const char* weights, $n_model**);
 /* The bytes of memory that a call with these sizes needs. */
 $N_API int $n_room(const $n_model*, const int64_t* sizes, size_t* bytes);
 /* Computes out of in, with `bytes` bytes at `room`, which 64 divides. Calls with rooms of their own may run at once. */
+$host
 $N_API int $n_run(const $n_model*, const $n_array* in, $n_array* out, void* room, size_t bytes);
+$gpu
+/* The room is in the GPU's memory. The call's work is in `stream`, a CUstream or null, when the function returns. It waits for the GPU
+   only where the program branches on a value. */
+$N_API int $n_run(const $n_model*, const $n_array* in, $n_array* out, void* room, size_t bytes, void* stream);
+$end
 /* Replaces the weights. Running calls end with the old ones, and the function waits for them. */
 $N_API int $n_swap($n_model*, const char* weights);
 /* A code in words; the version, the graph's digest, the compiler and its flags. */
@@ -71,6 +91,9 @@ inline constexpr std::string_view library_begin = R"prelude(#if !defined(_GNU_SO
 #endif
 #include "$n.h"
 
+$gpu
+#include <dlfcn.h>
+$end
 #include <fcntl.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -83,15 +106,48 @@ inline constexpr std::string_view library_begin = R"prelude(#if !defined(_GNU_SO
 #include <cpuid.h>
 #endif
 
+$host
 typedef void kernel(void* const* buffers, char* scratch, const long* sizes);
-/* Of a call: the kernels, the sizes, and what follows from them. */
+/* Of a call: the kernels, the sizes, and the numbers that follow from them. */
 typedef struct { kernel* const* k; const long *z, *at; } call;
+$gpu
+typedef unsigned long long address;
+/* The driver's functions, in the order of their names below. */
+typedef struct {
+  int (*init)(unsigned);
+  int (*device_of)(int*, int);
+  int (*attribute)(int*, int, int);
+  int (*retain)(void**, int);
+  int (*current)(void**);
+  int (*make_current)(void*);
+  int (*device)(int*);
+  int (*synchronize)(void);
+  int (*load)(void**, const void*);
+  int (*unload)(void*);
+  int (*function)(void**, void*, const char*);
+  int (*set)(void*, int, int);
+  int (*launch)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**);
+  int (*allocate)(address*, size_t);
+  int (*release)(address);
+  int (*put)(address, const void*, size_t);
+  int (*to_gpu)(address, const void*, size_t, void*);
+  int (*to_host)(void*, address, size_t, void*);
+  int (*copy)(address, address, size_t, void*);
+  int (*wait)(void*);
+} driver;
+static const char* const driver_names[] = {
+    "cuInit", "cuDeviceGet", "cuDeviceGetAttribute", "cuDevicePrimaryCtxRetain", "cuCtxGetCurrent", "cuCtxSetCurrent", "cuCtxGetDevice",
+    "cuCtxSynchronize", "cuModuleLoadData", "cuModuleUnload", "cuModuleGetFunction", "cuFuncSetAttribute", "cuLaunchKernel", "cuMemAlloc_v2",
+    "cuMemFree_v2", "cuMemcpyHtoD_v2", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoDAsync_v2", "cuStreamSynchronize"};
+/* Of a call: the driver, the kernels, the sizes and the numbers that follow from them; its stream, and its first failure. */
+typedef struct { const driver* d; void* const* k; const long *z, *at; void* stream; int code; } call;
+$end
 /* A set of sizes with a program of its own. */
 typedef struct {
   int (*fits)(const long* n, long* z);                           /* of sizes: the symbols */
   long (*places)(const long* z, long threads, long* at);         /* offsets; the bytes of scratch memory */
   void (*extents)(const long* z, int64_t* e);                    /* of the results, one after another */
-  void (*run)(const call* c, void* const* g, char* base);
+  void (*run)(call* c, void* const* g, char* base);
   const int* may_share;                                          /* pairs of a result and an input, up to -1 */
   long ats;
 } program;
@@ -99,15 +155,44 @@ typedef struct {
 #define UP64(n) (((n) + 63) / 64 * 64)
 )prelude";
 
+/// The requests of a GPU library's steps, behind its printed tables.
+inline constexpr std::string_view library_requests = R"prelude(
+enum { too_long = -1 };
+static void launch(call* c, int entry, long blocks, unsigned threads, unsigned shared, void** parameters) {
+  if (c->code || blocks == 0) return;
+  c->code = blocks > 0x7fffffff ? too_long : c->d->launch(c->k[entry], (unsigned)blocks, 1, 1, threads, 1, 1, shared, c->stream, parameters, 0);
+}
+static void copy(call* c, void* to, const void* from, long bytes) {
+  if (!c->code && bytes && to != from) c->code = c->d->copy((address)(uintptr_t)to, (address)(uintptr_t)from, (size_t)bytes, c->stream);
+}
+/* A table of a launch. The driver has read it when the function returns. */
+static void send(call* c, void* to, const void* from, size_t bytes) {
+  if (!c->code) c->code = c->d->to_gpu((address)(uintptr_t)to, from, bytes, c->stream);
+}
+/* A condition, once the GPU has computed it; false after a failure. */
+static int flag(call* c, const void* at) {
+  unsigned char on = 0;
+  if (!c->code) c->code = c->d->to_host(&on, (address)(uintptr_t)at, 1, c->stream);
+  if (!c->code) c->code = c->d->wait(c->stream);
+  return !c->code && on;
+}
+)prelude";
+
 /// The functions of a library's C file, behind its printed programs and tables.
 inline constexpr std::string_view library_end = R"prelude(
 struct $n_model {
+$host
   kernel* const* kernels;
+$gpu
+  driver d;
+  void *context, *modules[MODULES + 1], *kernels[ENTRIES + 1];
+$end
   struct { const char* data; void* mapped; _Atomic long readers; } slot[2];
   _Atomic int active;
   atomic_flag swapping;
 };
 
+$host
 /* 0: x86-64, 1: with AVX2 and what came with it, 2: with AVX-512. */
 static int level(void) {
 #if defined(__x86_64__)
@@ -122,6 +207,82 @@ static int level(void) {
 #else
   return 0;
 #endif
+}
+
+$gpu
+/* Makes the model's context the thread's, and back. */
+static int enter(const $n_model* m, void** before) {
+  *before = 0;
+  if (m->d.current(before) != 0) return $n_gpu_failed;
+  return *before == m->context || m->d.make_current(m->context) == 0 ? $n_ok : $n_gpu_failed;
+}
+static void leave(const $n_model* m, void* before) {
+  if (before != m->context) m->d.make_current(before);
+}
+
+static int find_driver(driver* d) {
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!library) return $n_no_gpu;
+  for (size_t i = 0; i < sizeof driver_names / sizeof *driver_names; ++i) {
+    void* const f = dlsym(library, driver_names[i]);
+    if (!f) return $n_no_gpu;
+    memcpy((char*)d + i * sizeof f, &f, sizeof f);
+  }
+  return d->init(0) == 0 ? $n_ok : $n_no_gpu;
+}
+
+/* The column of `images` for the context's GPU: kernels of its generation, or those that the driver compiles; -1 if there are none. */
+static int image_column(const $n_model* m) {
+  int device = 0, major = 0, minor = 0, best = -1;
+  if (m->d.device(&device) || m->d.attribute(&major, 75, device) || m->d.attribute(&minor, 76, device)) return -1;
+  for (int i = 0; i < SMS; ++i)
+    if (sms[i] / 10 == major && sms[i] % 10 <= minor) best = i;
+  return best >= 0 ? best : 10 * major + minor >= sms[0] ? SMS : -1;
+}
+
+static int load_kernels($n_model* m) {
+  const int column = image_column(m);
+  if (column < 0) return $n_bad_processor;
+  for (int i = 0; i < MODULES; ++i)
+    if (m->d.load(&m->modules[i], $n_images + images[i][column])) return $n_gpu_failed;
+  for (int i = 0; i < ENTRIES; ++i)
+    if (m->d.function(&m->kernels[i], m->modules[entries[i].module], entries[i].name) ||
+        (entries[i].shared && m->d.set(m->kernels[i], 8, entries[i].shared)))
+      return $n_gpu_failed;
+  return $n_ok;
+}
+
+/* Finds the GPU, and loads the kernels. */
+static int start($n_model* m) {
+  int device = 0, code = find_driver(&m->d);
+  if (code) return code;
+  if (m->d.current(&m->context)) return $n_gpu_failed;
+  if (!m->context && (m->d.device_of(&device, 0) || m->d.retain(&m->context, device) || m->d.make_current(m->context))) return $n_no_gpu;
+  return load_kernels(m);
+}
+
+/* Moves a slot's weights from the host to the GPU. */
+static int send_weights($n_model* m, const char** data, void** mapped) {
+  address at = 0;
+  int failed = m->d.allocate(&at, WEIGHT_FILE - WEIGHT_HEADER + 1);
+  if (!failed) failed = m->d.put(at, *data, WEIGHT_FILE - WEIGHT_HEADER);
+  if (*mapped) munmap(*mapped, WEIGHT_FILE);
+  if (failed && at) m->d.release(at);
+  *data = failed ? 0 : (const char*)(uintptr_t)at;
+  *mapped = failed ? 0 : (void*)(uintptr_t)at;
+  return failed ? $n_gpu_failed : $n_ok;
+}
+$end
+/* Gives back a slot's weights. */
+static void drop($n_model* m, int slot) {
+  if (!m->slot[slot].mapped) return;
+$host
+  munmap(m->slot[slot].mapped, WEIGHT_FILE);
+$gpu
+  m->d.synchronize();
+  m->d.release((address)(uintptr_t)m->slot[slot].mapped);
+$end
+  m->slot[slot].mapped = 0;
 }
 
 static long most_threads(void) {
@@ -224,7 +385,11 @@ int $n_room(const $n_model* m, const int64_t* sizes, size_t* bytes) {
   for (int k = 0; k < SIZES; ++k) n[k] = sizes[k];
   const program* const p = fitting(n, z);
   if (!p) return $n_bad_extents;
+$host
   *bytes = (size_t)(UP64(p->ats * (long)sizeof(long)) + p->places(z, most_threads(), 0));
+$gpu
+  *bytes = (size_t)p->places(z, 1, 0);
+$end
   return $n_ok;
 }
 
@@ -237,7 +402,26 @@ static int acquire($n_model* m) {
   }
 }
 
+$gpu
+/* Queues the work of a call. */
+static int queue($n_model* m, const program* p, const long* z, const long* at, void** g, char* room, void* stream) {
+  void* before;
+  int code = enter(m, &before);
+  if (code) return code;
+  call c = {&m->d, m->kernels, z, at, stream, 0};
+  const int slot = WEIGHTS ? acquire(m) : 0;
+  for (int w = 0; w < WEIGHTS; ++w) g[weight_place[w]] = (void*)(m->slot[slot].data + weight_at[w]);
+  p->run(&c, g, room);
+  if (WEIGHTS) atomic_fetch_sub(&m->slot[slot].readers, 1);
+  leave(m, before);
+  return c.code == too_long ? $n_bad_extents : c.code ? $n_gpu_failed : $n_ok;
+}
+
+int $n_run(const $n_model* shared, const $n_array* in, $n_array* out, void* room, size_t bytes, void* stream) {
+  long at[ATS];
+$host
 int $n_run(const $n_model* shared, const $n_array* in, $n_array* out, void* room, size_t bytes) {
+$end
   $n_model* const m = ($n_model*)shared;
   long n[SIZES + 1], z[SYMBOLS + 1];
   int64_t e[OUT_AXES + 1];
@@ -254,24 +438,33 @@ int $n_run(const $n_model* shared, const $n_array* in, $n_array* out, void* room
   int code = take_inputs(in, n, spans, g);
   if (!code) code = take_results(p, out, e, spans, spans + INPUTS, g);
   if (code) return code;
-  const size_t front = (size_t)UP64(p->ats * (long)sizeof(long));
   if ((uintptr_t)room % 64) return $n_bad_address;
+$gpu
+  const size_t need = (size_t)p->places(z, 1, at);
+  if (need > bytes || (need && !room)) return $n_small_room;
+$host
+  const size_t front = (size_t)UP64(p->ats * (long)sizeof(long));
   if (front > bytes) return $n_small_room;
   for (long threads = most_threads();; threads = 1) {
     const size_t need = front + (size_t)p->places(z, threads, (long*)room);
     if (need <= bytes && (need == 0 || room)) break;
     if (threads == 1) return $n_small_room;
   }
+$end
   const span own = {(const char*)room, (const char*)room + bytes};
   for (int i = 0; room && i < INPUTS + OUTPUTS; ++i)
     if (meet(own, spans[i])) return $n_overlap;
-  const call c = {m->kernels, z, (const long*)room};
+$gpu
+  return queue(m, p, z, at, g, (char*)room, stream);
+$host
+  call c = {m->kernels, z, (const long*)room};
   if (!WEIGHTS) return p->run(&c, g, (char*)room + front), $n_ok;
   const int slot = acquire(m);
   for (int w = 0; w < WEIGHTS; ++w) g[weight_place[w]] = (void*)(m->slot[slot].data + weight_at[w]);
   p->run(&c, g, (char*)room + front);
   atomic_fetch_sub(&m->slot[slot].readers, 1);
   return $n_ok;
+$end
 }
 
 /* Maps a file of weights, whose header must be the library's. */
@@ -296,20 +489,29 @@ int $n_open(const char* weights, $n_model** to) {
   if (!to) return $n_bad_argument;
   *to = 0;
   if (WEIGHTS ? !weights && !INSIDE : weights != 0) return $n_bad_argument;
+$host
   const int has = level();
   int use = ISAS - 1;
   while (use >= 0 && isas[use].level > has) --use;
   if (use < 0) return $n_bad_processor;
+$end
   $n_model* const m = ($n_model*)calloc(1, sizeof *m);
   if (!m) return $n_no_memory;
-  m->kernels = isas[use].kernels;
   atomic_flag_clear(&m->swapping);
   int code = $n_ok;
+$host
+  m->kernels = isas[use].kernels;
+$gpu
+  if ((code = start(m))) return $n_close(m), code;
+$end
   if (weights) code = map_weights(weights, &m->slot[0].data, &m->slot[0].mapped);
 #if INSIDE
   else m->slot[0].data = $n_weight_file + WEIGHT_HEADER;
 #endif
-  if (code) return free(m), code;
+$gpu
+  if (!code && WEIGHTS) code = send_weights(m, &m->slot[0].data, &m->slot[0].mapped);
+$end
+  if (code) return $n_close(m), code;
   *to = m;
   return $n_ok;
 }
@@ -318,7 +520,16 @@ int $n_swap($n_model* m, const char* weights) {
   if (!m || !weights || !WEIGHTS) return $n_bad_argument;
   const char* data = 0;
   void* mapped = 0;
+$host
   const int code = map_weights(weights, &data, &mapped);
+$gpu
+  void* before;
+  int code = enter(m, &before);
+  if (code) return code;
+  code = map_weights(weights, &data, &mapped);
+  if (!code) code = send_weights(m, &data, &mapped);
+  if (code) leave(m, before);
+$end
   if (code) return code;
   while (atomic_flag_test_and_set(&m->swapping)) sched_yield();
   const int old = atomic_load(&m->active), next = 1 - old;
@@ -327,25 +538,42 @@ int $n_swap($n_model* m, const char* weights) {
   m->slot[next].mapped = mapped;
   atomic_store(&m->active, next);
   while (atomic_load(&m->slot[old].readers)) sched_yield();
-  if (m->slot[old].mapped) munmap(m->slot[old].mapped, WEIGHT_FILE);
-  m->slot[old].mapped = 0;
+  drop(m, old);
   atomic_flag_clear(&m->swapping);
+$gpu
+  leave(m, before);
+$end
   return $n_ok;
 }
 
 const char* $n_error(int code) {
   static const char* const words[] = {
-      "done", "a pointer is null, or weights are given where there are none", "the processor lacks the instructions of the kernels",
+      "done", "a pointer is null, or weights are given where there are none", 
+$host
+      "the processor lacks the instructions of the kernels",
+$gpu
+      "the GPU is older than those of the kernels",
+$end
       "the file of weights cannot be read", "the file has other weights", "an extent is wrong, or a size is out of its bounds",
-      "64 does not divide an address", "a result shares memory with another array", "the room is too small", "out of memory"};
+      "64 does not divide an address", "a result shares memory with another array", "the room is too small", "out of memory",
+      "the GPU's driver, libcuda.so.1, or a GPU is missing", "the GPU's driver refuses a request, or reports a failure of an earlier one"};
   return code >= 0 && code < (int)(sizeof words / sizeof *words) ? words[code] : "unknown";
 }
 const char* $n_provenance(void) { return PROVENANCE; }
 
 void $n_close($n_model* m) {
   if (!m) return;
-  for (int i = 0; i < 2; ++i)
-    if (m->slot[i].mapped) munmap(m->slot[i].mapped, WEIGHT_FILE);
+$gpu
+  void* before = 0;
+  if (!m->context || enter(m, &before)) return free(m);
+$end
+  for (int i = 0; i < 2; ++i) drop(m, i);
+$gpu
+  m->d.synchronize();
+  for (int i = 0; i < MODULES; ++i)
+    if (m->modules[i]) m->d.unload(m->modules[i]);
+  leave(m, before);
+$end
   free(m);
 }
 )prelude";
@@ -377,6 +605,7 @@ inline void check(int code) {
   if (code != $n_ok) throw error(code);
 }
 
+$host
 /// Memory for arrays and rooms.
 class buffer {
  public:
@@ -393,6 +622,7 @@ class buffer {
   std::unique_ptr<void, void (*)(void*)> data_;
 };
 
+$end
 class model {
  public:
   explicit model(const char* weights = nullptr) { check($n_open(weights, &model_)); }
@@ -415,7 +645,13 @@ class model {
     check($n_room(model_, sizes, &bytes));
     return bytes;
   }
+$host
   void run(const $n_array* in, $n_array* out, const buffer& room) const { check($n_run(model_, in, out, room.data(), room.size())); }
+$gpu
+  void run(const $n_array* in, $n_array* out, void* room, std::size_t bytes, void* stream = nullptr) const {
+    check($n_run(model_, in, out, room, bytes, stream));
+  }
+$end
   void swap(const char* weights) { check($n_swap(model_, weights)); }
 
  private:
@@ -454,7 +690,11 @@ class _Spec(ctypes.Structure):
 _lib = ctypes.CDLL(os.path.join(_folder, "lib$n.so"))
 _lib.$n_open.argtypes = [ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p)]
 _lib.$n_room.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64), ctypes.POINTER(ctypes.c_size_t)]
+$host
 _lib.$n_run.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Array), ctypes.POINTER(_Array), ctypes.c_void_p, ctypes.c_size_t]
+$gpu
+_lib.$n_run.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Array), ctypes.POINTER(_Array), ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
+$end
 _lib.$n_swap.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
 _lib.$n_close.argtypes = [ctypes.c_void_p]
 _lib.$n_close.restype = None
@@ -490,6 +730,7 @@ inputs, outputs = _specs(_lib.$n_inputs), _specs(_lib.$n_outputs)
 provenance = _lib.$n_provenance().decode()
 
 
+$host
 class _Memory:
     """Bytes at an address that 64 divides."""
 
@@ -512,12 +753,14 @@ class Array:
         return list(struct.unpack("=%d%s" % (n, self._format), self.bytes))
 
 
+$end
 def _product(shape):
     n = 1
     for e in shape:
         n *= e
     return n
 
+$host
 
 def _bits(spec, a):
     """The bits of numbers of a dtype that numpy lacks: as they are, or of numbers that are rounded to bf16."""
@@ -552,6 +795,7 @@ def _given(spec, x):
     return shape, data
 
 
+$end
 class Model:
     """A model of a file of weights; by default the one beside this file, where there is one."""
 
@@ -570,6 +814,43 @@ class Model:
     def swap(self, weights):
         _check(_lib.$n_swap(self._model, os.fsencode(weights)))
 
+$gpu
+    def room(self, **sizes):
+        """The bytes of memory that a call with these sizes needs."""
+        values, need = (ctypes.c_int64 * max(1, len(size_names)))(*[sizes[n] for n in size_names]), ctypes.c_size_t()
+        _check(_lib.$n_room(self._model, values, ctypes.byref(need)))
+        return need.value
+
+    def run(self, given, results, room, stream=0):
+        """Queues a call on a stream, a CUstream. Arrays on the GPU have __cuda_array_interface__ and rows one after another, or are pairs
+        of an address and a shape; the room is such an array of bytes."""
+        keep = []
+        arrays, out = self._arrays(inputs, given, keep), self._arrays(outputs, results, keep)
+        address, shape, item = _place(room)
+        _check(_lib.$n_run(self._model, arrays, out, address, _product(shape) * item, stream))
+
+    def _arrays(self, specs, given, keep):
+        if len(given) != len(specs):
+            raise ValueError("%d arrays are given and the model has %d" % (len(given), len(specs)))
+        arrays = (_Array * max(1, len(specs)))()
+        for i, (spec, x) in enumerate(zip(specs, given)):
+            address, shape, item = _place(x, spec)
+            keep.append((ctypes.c_int64 * max(1, len(shape)))(*shape))
+            arrays[i] = _Array(address, keep[-1])
+        return arrays
+
+
+def _place(x, spec=None):
+    """The address and the shape of an array on a GPU, and the bytes of an element; of a pair without a spec 1."""
+    if isinstance(x, tuple):
+        return x[0], list(x[1]), 1
+    facts = x.__cuda_array_interface__
+    if facts.get("strides") is not None:
+        raise ValueError("rows have to lie one after another")
+    if spec is not None and int(facts["typestr"][2:]) != _bytes[spec.code]:
+        raise TypeError("%s is %s; this has elements %s" % (spec.name, spec.dtype, facts["typestr"]))
+    return facts["data"][0], list(facts["shape"]), int(facts["typestr"][2:])
+$host
     def run(self, *given):
         """The results, in a list. A result whose extents follow from sizes in another way than by name has shapes(sizes)."""
         if len(given) != len(inputs):
@@ -610,6 +891,7 @@ def _result(code, shape, memory):
     if numpy is None:
         return Array(code, shape, memory)
     return numpy.frombuffer(memory.bytes, dtype=_numpy[code]).reshape(shape)
+$end
 )prelude";
 
 }  // namespace sinter::engine::emit

@@ -72,7 +72,8 @@ inline plan::size_fit fit_for(std::span<const plan::kernel> kernels, std::span<c
   plan::size_fit all{.small = true};
   for (const auto& k : kernels) {
     const plan::kernel known = plan::with_sizes(k, sizes);
-    const plan::size_fit one = plan::fit_of(known);
+    plan::size_fit one = plan::fit_of(known);
+    one.whole = one.whole && !(target.serves_smaller && !k.extent(plan::role::inner).is_number());
     all.small = all.small && one.small;
     all.longest = std::max(all.longest, one.longest);
     all.whole = all.whole || one.whole;  // if several have rows, their lengths are equal

@@ -22,6 +22,23 @@ inline bool is_identifier(std::string_view name) {
          std::all_of(name.begin(), name.end(), is_word);
 }
 
+/// user_error for GPUs that a library cannot be for.
+inline void check_gpus(library_options& how, location where) {
+  const char* op = "export_library";
+  sort_stably(how.gpus, std::less());
+  for (std::size_t i = 0; i < how.gpus.size(); ++i) {
+    if (how.gpus[i] < 80)
+      fail(op,
+           "the compute capability " + std::to_string(how.gpus[i]) +
+               " in .gpus is below 80, the first one that kernels of products have",
+           where);
+    if (i > 0 && how.gpus[i] == how.gpus[i - 1])
+      fail(op, "the compute capability " + std::to_string(how.gpus[i]) + " is given twice", where);
+  }
+  if (!how.gpus.empty() && how.threads != library_threads::none)
+    fail(op, ".threads are those of a library for the host; leave them out with .gpus", where);
+}
+
 /// The request, complete. user_error for what cannot be.
 inline library_request checked_request(library_request what) {
   library_options& how = what.how;
@@ -41,6 +58,7 @@ inline library_request checked_request(library_request what) {
     if (how.isas[i] == isa::aarch64)
       fail(op, "a library is for x86-64 or for AArch64; export one for each", what.where);
   }
+  check_gpus(how, what.where);
   for (const library_size& s : what.sizes) {
     if (!is_identifier(s.name))
       fail(op, "'" + s.name + "' is no name of a size; give letters, digits and underscores", what.where);
@@ -79,10 +97,10 @@ class exporter final : public library_exporter {
                " programs, because the function asks how large they are; give bounds from 2 on, or export a library "
                "for each range",
            what_.where);
-    if (c.where.is_cuda())
+    if (c.where.is_cuda() && !what_.is_for_gpus())
       fail("export_library",
            "the arguments are on " + c.where.text() +
-               ", and libraries run on the host alone: products of a GPU need cuBLASLt; export with device::cpu()",
+               ", and the library is for the host; give .gpus, such as {80, 90}, or arguments on device::cpu()",
            what_.where);
     ensure(c.tensors.size() == what_.inputs.size(), "the call of the request");
     const std::span<const std::int64_t> sizes(now_.data(), now_.size());
@@ -152,7 +170,7 @@ class exporter final : public library_exporter {
   void hold(library_program& p, const call& c) {
     const series<argument> all = all_arguments(c.tensors, p.traced->captures);
     for (argument a : all) {
-      p.held.push_back(a.owner ? *a.owner : storage());
+      p.held.push_back(on_host(a));
       series<std::int64_t> extents(a.extents, a.extents + a.rank);
       series<std::int64_t> strides(extents.size(), 1);
       for (std::size_t d = extents.size(); d-- > 1;)
@@ -165,8 +183,20 @@ class exporter final : public library_exporter {
       a.by_value = false;  // a call gives its address
       p.arguments.push_back(a);
     }
-    if (std::any_of(p.held.begin(), p.held.end(), [](const storage& s) { return s && s.where().is_cuda(); }))
+  }
+
+  /// The memory of an argument, to which its address is set. Of a tensor on a GPU that is a copy, as weights are read on the host.
+  storage on_host(argument& a) const {
+    if (!a.owner) return {};
+    const storage own = *a.owner;
+    if (!own.where().is_cuda()) return own;
+    if (!what_.is_for_gpus())
       fail("export_library", "a captured tensor is on a GPU; move it with .to(device::cpu())", what_.where);
+    const storage copy = run::allocate(own.bytes());
+    run::cuda::copy(copy.data(), {}, own.data(), own.where(), own.bytes());
+    a.data =
+        static_cast<char*>(copy.data()) + (static_cast<const char*>(a.data) - static_cast<const char*>(own.data()));
+    return copy;
   }
 
   /// Tensors of fixed extents lie as arguments of libraries do, row-major, whatever the strides of the traced call.
@@ -208,6 +238,9 @@ class exporter final : public library_exporter {
 
   void refuse() const;
   void find_weights();
+  void prepare_code();
+  std::string kernel_source(const run::library_compiler& with, bool openmp) const;
+  series<run::library_unit> kernel_units() const;
   series<library_array> results(const library_program& p) const;
   series<std::string> write(const series<std::string>& shares, const run::library_compiler& with, bool openmp);
 
@@ -219,6 +252,7 @@ class exporter final : public library_exporter {
   series<std::unique_ptr<library_program>> programs_;
   library_kernels kernels_;
   library_tables tables_;
+  std::string images_;    ///< of a library for GPUs: the code of its kernels
   series<int> input_of_;  ///< for each operand of a program's graph, its number among the inputs; -1 for a weight
   series<storage> weight_memory_;
 };
@@ -358,6 +392,39 @@ inline series<library_array> exporter::results(const library_program& p) const {
   return out;
 }
 
+/// The kernels of a library for the host as one text, which begins with the compiler's flags.
+inline std::string exporter::kernel_source(const run::library_compiler& with, bool openmp) const {
+  const library_options& how = what_.how;
+  series<std::size_t> all;
+  for (std::size_t k = 0; k < kernels_.texts.size(); ++k) all.push_back(k);
+  std::string compile = "/* Compile " + how.name + ".cpp";
+  for (const isa i : how.isas) {
+    compile += (i == how.isas[0] ? " by c++" : "\n   and by c++");
+    if (how.isas.size() > 1) compile += std::string(" -DSINTER_ISA=") + name_of(i);
+    for (const auto& flag : flags_of(i)) compile += " " + flag;
+    for (const auto& flag : run::detail::library_flags(with, openmp)) compile += " " + flag;
+    compile += " -c";
+  }
+  return compile + " */\n" + kernel_unit(what_, kernels_.texts, all);
+}
+
+/// The units of a library's kernels; of one for GPUs there are none.
+inline series<run::library_unit> exporter::kernel_units() const {
+  series<run::library_unit> units;
+  if (what_.is_for_gpus()) return units;
+  series<const std::string*> texts;
+  for (const auto& t : kernels_.texts) texts.push_back(&t);
+  const auto cores = std::max(1u, std::thread::hardware_concurrency());
+  const auto groups = run::detail::units_of({texts.data(), texts.size()}, cores);
+  for (const isa i : what_.how.isas)
+    for (const auto& group : groups) {
+      run::library_unit u{kernel_unit(what_, kernels_.texts, group), false, flags_of(i)};
+      if (what_.how.isas.size() > 1) u.flags.push_back(std::string("-DSINTER_ISA=") + name_of(i));
+      units.push_back(std::move(u));
+    }
+  return units;
+}
+
 /// Compiles the library and writes its files.
 inline series<std::string> exporter::write(const series<std::string>& shares, const run::library_compiler& with,
                                            bool openmp) {
@@ -379,39 +446,23 @@ inline series<std::string> exporter::write(const series<std::string>& shares, co
   for (const library_size& s : what_.sizes) sizes += (sizes.empty() ? "" : ", ") + in_quotes(s.name);
   put(base + ".py", "\"\"\"" + how.name + ".py: lib" + how.name + ".so by ctypes.\"\"\"\n" +
                         named(emit::library_py, what_) + "\n\nsize_names = [" + sizes + "]\n");
-  const bool beside = how.weights == library_weights::beside || how.form == library_form::source;
-  if (!packed.empty() && beside) put(base + ".weights", packed);
-  if (how.form == library_form::source) {
-    series<std::size_t> all;
-    for (std::size_t k = 0; k < kernels_.texts.size(); ++k) all.push_back(k);
-    std::string compile = "/* Compile " + how.name + ".cpp";
-    for (const isa i : how.isas) {
-      compile += (i == how.isas[0] ? " by c++" : "\n   and by c++");
-      if (how.isas.size() > 1) compile += std::string(" -DSINTER_ISA=") + name_of(i);
-      for (const auto& flag : flags_of(i)) compile += " " + flag;
-      for (const auto& flag : run::detail::library_flags(with, openmp)) compile += " " + flag;
-      compile += " -c";
-    }
-    put(base + ".cpp", compile + " */\n" + kernel_unit(what_, kernels_.texts, all));
+  const bool source = how.form == library_form::source;
+  if (!packed.empty() && (how.weights == library_weights::beside || source)) put(base + ".weights", packed);
+  if (source) {
+    if (what_.is_for_gpus()) put(base + ".images", images_);
+    else put(base + ".cpp", kernel_source(with, openmp));
     put(base + ".c", driver);
     return files;
   }
   const run::detail::scratch_folder scratch;
-  run::write_library_file(scratch.path() + "/" + how.name + ".h", header);
-  if (how.weights == library_weights::inside && !packed.empty())
-    run::write_library_file(scratch.path() + "/" + how.name + ".weights", packed);
+  const auto include = [&](const char* suffix, std::string_view bytes) {
+    run::write_library_file(scratch.path() + "/" + how.name + suffix, bytes);
+  };
+  include(".h", header);
+  if (how.weights == library_weights::inside && !packed.empty()) include(".weights", packed);
+  if (what_.is_for_gpus()) include(".images", images_);
   packed.clear();
-  series<run::library_unit> units;
-  series<const std::string*> texts;
-  for (const auto& t : kernels_.texts) texts.push_back(&t);
-  const auto cores = std::max(1u, std::thread::hardware_concurrency());
-  const auto groups = run::detail::units_of({texts.data(), texts.size()}, cores);
-  for (const isa i : how.isas)
-    for (const auto& group : groups) {
-      run::library_unit u{kernel_unit(what_, kernels_.texts, group), false, flags_of(i)};
-      if (how.isas.size() > 1) u.flags.push_back(std::string("-DSINTER_ISA=") + name_of(i));
-      units.push_back(std::move(u));
-    }
+  series<run::library_unit> units = kernel_units();
   units.push_back({driver, true, {}});
   const std::string path = folder + "/lib" + how.name + ".so";
   run::build_library(path, units, with, openmp, scratch.path());
@@ -419,11 +470,32 @@ inline series<std::string> exporter::write(const series<std::string>& shares, co
   return files;
 }
 
+/// Compiles the kernels of a library for GPUs, and fills the tables of their code.
+inline void exporter::prepare_code() {
+  // Kernels of empty grids are not launched, so that they need no code.
+  library_kernels used;
+  for (gpu_entry e : kernels_.entries.all) {
+    const std::string& text = kernels_.texts[e.text];
+    e.text = used.add(text);
+    e.name = run::name_in_image(e.name, run::entry_suffix(text));
+    tables_.entries.push_back(std::move(e));
+  }
+  tables_.kernels = used.texts.size();
+  for (const int sm : what_.how.gpus) tables_.provenance += " sm_" + std::to_string(sm);
+  if (what_.how.only_check) return;
+  const auto with = run::cuda::find_nvrtc();
+  images_ = compile_images(what_, used, tables_.images);
+  tables_.provenance += "; NVRTC " + std::to_string(with->major) + "." + std::to_string(with->minor) + ";";
+  for (const std::string& flag : run::cuda::nvrtc_options(*with, what_.how.gpus[0])) tables_.provenance += " " + flag;
+}
+
 inline exported_library exporter::finish() {
   refuse();
   const run::progress shown(what_.how.name, true);
   const bool openmp = what_.how.threads == library_threads::openmp;
-  for (auto& p : programs_) plan_program(*p, kernels_);
+  for (auto& p : programs_)
+    if (what_.is_for_gpus()) plan_program_on_gpu(what_, *p, kernels_);
+    else plan_program(*p, kernels_);
   find_weights();
   if (what_.how.weights == library_weights::inside && tables_.weight_bytes > most_bytes_inside)
     fail("export_library",
@@ -437,7 +509,7 @@ inline exported_library exporter::finish() {
   for (std::size_t v = 0; v < programs_.size(); ++v) {
     const library_program& p = *programs_[v];
     check_results(p);
-    tables_.programs.push_back(print_program(what_, p, "p" + std::to_string(v), input_of_));
+    tables_.programs.push_back(print_program(what_, p, "p" + std::to_string(v), input_of_, kernels_.entries));
     graphs = run::digest_of(ir::print(p.traced->graph), graphs);
     out.room_bytes = std::max(out.room_bytes, static_cast<std::size_t>(tables_.programs.back().room));
   }
@@ -450,9 +522,13 @@ inline exported_library exporter::finish() {
     compiler = compiler.substr(bar + 3, compiler.rfind(" | ") - bar - 3);
   tables_.provenance =
       "sinter " SINTER_VERSION "; graph " + text::hex(graphs.first) + text::hex(graphs.second) + "; " + compiler + ";";
-  for (const isa i : what_.how.isas) tables_.provenance += std::string(" ") + name_of(i);
-  tables_.provenance += openmp ? "; OpenMP;" : "; no threads;";
-  if (!what_.how.only_check)
+  if (what_.is_for_gpus()) {
+    prepare_code();
+  } else {
+    for (const isa i : what_.how.isas) tables_.provenance += std::string(" ") + name_of(i);
+    tables_.provenance += openmp ? "; OpenMP;" : "; no threads;";
+  }
+  if (!what_.how.only_check && !what_.is_for_gpus())
     for (const std::string& flag : run::detail::library_flags(with, openmp)) tables_.provenance += " " + flag;
   for (const auto& [result, input] : shared_pairs(*programs_[0], input_of_))
     if (out.replaceable.size() < 64 || programs_[0]->made.results[result].best == tables_.input_place[input])

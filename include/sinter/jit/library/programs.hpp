@@ -24,6 +24,7 @@ struct library_program {
   series<series<std::int64_t>> given;    ///< strides of the call's tensors
   code made;
   cpu_plan plan;
+  cuda_plan on_gpu;               ///< of a library for GPUs, in place of `plan`
   series<std::size_t> kernel_of;  ///< for each text, the library's kernel
   series<storage> held;           ///< the arguments' memory
   series<std::size_t> place;      ///< of each input and result of the graph among the library's
@@ -33,6 +34,7 @@ struct library_program {
 struct library_kernels {
   series<std::string> texts;
   std::map<std::string, std::size_t> known;
+  gpu_entries entries;  ///< of a library for GPUs
 
   std::size_t add(std::string text) {
     const auto [at, fresh] = known.emplace(std::move(text), texts.size());
@@ -137,16 +139,28 @@ inline series<std::int64_t> largest_symbols(const library_request& what, const s
   return out;
 }
 
-/// Rewrites, plans and prints the traced program.
-inline void plan_program(library_program& p, library_kernels& kernels) {
-  code& c = p.made;
+/// The arguments of a program, with their extents and strides.
+inline std::span<const argument> prepared_arguments(library_program& p) {
   for (std::size_t i = 0; i < p.arguments.size(); ++i) {
     p.arguments[i].extents = p.extents[i].data();
     p.arguments[i].strides = p.strides[i].data();
   }
+  return {p.arguments.data(), p.arguments.size()};
+}
+
+/// Finds each text of a program among the library's kernels.
+inline void number_kernels(library_program& p, library_kernels& kernels) {
+  series<std::size_t> number;
+  for (const auto& text : p.made.texts.distinct) number.push_back(kernels.add(run::without_places(text.str())));
+  for (const std::size_t of : p.made.texts.of) p.kernel_of.push_back(number[of]);
+}
+
+/// Rewrites, plans and prints the traced program.
+inline void plan_program(library_program& p, library_kernels& kernels) {
+  code& c = p.made;
+  const std::span<const argument> arguments = prepared_arguments(p);
   c.graph = rewrite::run_all(p.traced->graph);
   c.about.nodes_traced = p.traced->graph.live().size();
-  const std::span<const argument> arguments(p.arguments.data(), p.arguments.size());
   p.plan = plan_cpu(
       c, c.graph, series<char>(p.arguments.size(), 0),
       [&](const ir::graph& separate, const series<result_spec>&) { return layout_of(separate, arguments, c.layout); },
@@ -154,16 +168,14 @@ inline void plan_program(library_program& p, library_kernels& kernels) {
   c.results = p.plan.results;
   for_each_plan(p.plan, [&](cpu_plan& one) { print_cpu(c, one); });
   find_replaceable(c, p.plan.graph, p.plan.fused.kernels, p.plan.shared.step, arguments);
-  series<std::size_t> number;
-  for (const auto& text : c.texts.distinct) number.push_back(kernels.add(run::without_places(text.str())));
-  for (const std::size_t of : c.texts.of) p.kernel_of.push_back(number[of]);
+  number_kernels(p, kernels);
 }
 
 /// The C functions of a program, and its row of the table `programs`.
 struct printed_program {
   std::string text, row;
-  std::size_t symbols = 0;
-  std::int64_t room = 0;  ///< for the largest sizes
+  std::size_t symbols = 0, kept = 0;  ///< `kept`: numbers that its steps read
+  std::int64_t room = 0;              ///< for the largest sizes
 };
 
 /// The function that tells whether sizes fit, and the symbols' values.
@@ -222,14 +234,16 @@ inline series<std::pair<std::size_t, std::size_t>> shared_pairs(const library_pr
 }
 
 inline printed_program print_program(const library_request& what, const library_program& p, const std::string& prefix,
-                                     const series<int>& input_of) {
+                                     const series<int>& input_of, gpu_entries& entries) {
   const size_layout& l = p.made.layout;
   const bool several = what.how.threads == library_threads::openmp;
   c_numbers numbers(l.any_open() ? largest_symbols(what, l) : series<std::int64_t>{});
-  step_printer steps(numbers, prefix, p.kernel_of, hints_of(l), several);
-  const c_function root = steps.print(p.plan, p.place);
+  const bool gpu = what.is_for_gpus();
+  step_printer steps(numbers, prefix, p.kernel_of, hints_of(l), several, gpu ? &entries : nullptr);
+  const c_function root = gpu ? steps.print(p.on_gpu, p.place) : steps.print(p.plan, p.place);
   printed_program out;
   out.symbols = l.sizes.size();
+  out.kept = numbers.kept();
   out.room = root.scratch_bytes.n;
   const std::string bytes = root.scratch_bytes.str();
   std::string pairs;
@@ -240,7 +254,7 @@ inline printed_program print_program(const library_request& what, const library_
              numbers.text() + "  return " + bytes + ";\n}\n" + print_fits(what, p, prefix) + print_extents(p, prefix) +
              "static const int " + prefix + "_may_share[] = {" + pairs + "-1};\n";
   out.row = "{" + prefix + "_fits, " + prefix + "_places, " + prefix + "_extents, " + root.name + ", " + prefix +
-            "_may_share, " + std::to_string(numbers.kept()) + "}";
+            "_may_share, " + std::to_string(out.kept) + "}";
   return out;
 }
 

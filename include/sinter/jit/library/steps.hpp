@@ -1,9 +1,12 @@
 // jit/library/steps.hpp: the steps of a planned graph as C functions, as run/host/program.hpp and run/control.hpp run them.
 #pragma once
 
+#include <map>
 #include <string>
+#include <tuple>
 
 #include "../backends/cpu.hpp"
+#include "../backends/cuda.hpp"
 #include "memory.hpp"
 
 namespace sinter::engine::detail {
@@ -14,18 +17,39 @@ struct c_function {
   c_number scratch_bytes;
 };
 
+/// An entry of a GPU library's code: the text that has it, its name there, and its bytes of dynamic shared memory.
+struct gpu_entry {
+  std::size_t text = 0;
+  std::string name;
+  int shared = 0;
+};
+
+/// The entries of a library for GPUs, each once.
+struct gpu_entries {
+  series<gpu_entry> all;
+  std::map<std::tuple<std::size_t, std::string, int>, std::size_t> known;
+
+  std::size_t add(gpu_entry e) {
+    const auto [at, fresh] = known.emplace(std::tuple(e.text, e.name, e.shared), all.size());
+    if (fresh) all.push_back(std::move(e));
+    return at->second;
+  }
+};
+
 /// Prints the functions of one program, each after those that it calls.
 class step_printer {
  public:
   /// `prefix` begins the names of functions. `kernel_of` has for each text of the program the number of its kernel in the library.
-  /// `hints` are the sizes of the plan; `several`: kernels may run on several threads.
+  /// `hints` are the sizes of the plan; `several`: kernels may run on several threads. `gpu` receives the entries of a program for
+  /// GPUs; null for the host.
   step_printer(c_numbers& numbers, std::string prefix, const series<std::size_t>& kernel_of, series<std::int64_t> hints,
-               bool several)
+               bool several, gpu_entries* gpu = nullptr)
       : numbers_(numbers),
         prefix_(std::move(prefix)),
         kernel_of_(kernel_of),
         hints_(std::move(hints)),
-        several_(several) {}
+        several_(several),
+        gpu_(gpu) {}
 
   /// `place` has for each operand that is given its number among those of the function; empty: the same.
   c_function print(const cpu_plan& p, const series<std::size_t>& place = {}) {
@@ -39,22 +63,41 @@ class step_printer {
       const plan::kernel& kernel = p.fused.kernels[k];
       const auto address = [&](int operand) { return text_of_address(where, given, operand, place); };
       if (kernel.is_opaque()) {
-        most = numbers_.larger(most, print_routine(p, k, where, address, body));
+        most = numbers_.larger(most, print_routine(p, kernel, p.parts[k], where, address, body));
         continue;
       }
       const bool begins = p.shared.begins_step(k);
       if (begins) ++text;
       print_call(p, k, kernel_of_[text - 1], where, address, begins, most, body);
     }
-    c_function out{prefix_ + "_s" + std::to_string(count_++), numbers_.sum(where.scratch_bytes, most)};
-    text_ += "static void " + out.name +
-             "(const call* c, void* const* g, char* base) {\n  (void)c, (void)g, (void)base;\n" + body + "}\n";
-    return out;
+    return function_of(numbers_.sum(where.scratch_bytes, most), body);
+  }
+
+  c_function print(const cuda_plan& p, const series<std::size_t>& place = {}) {
+    const c_binding where =
+        bind_for_all(numbers_, p.results, p.graph, p.kernels, p.strides, p.when, {hints_.data(), hints_.size()});
+    const std::size_t given = p.graph.inputs.size() + p.results.size();
+    const auto address = [&](int operand) { return text_of_address(where, given, operand, place); };
+    std::string body;
+    c_number most{0};
+    for (std::size_t n = 0; n < p.groups.size(); ++n) {
+      const plan::kernel& first = p.kernels[p.groups[n].first];
+      most = numbers_.larger(most, first.is_opaque() ? print_routine(p, first, p.parts[n], where, address, body)
+                                                     : print_launches(p, p.groups[n], where, address, body));
+    }
+    return function_of(numbers_.sum(where.scratch_bytes, most), body);
   }
 
   const std::string& text() const { return text_; }
 
  private:
+  c_function function_of(const c_number& scratch, const std::string& body) {
+    c_function out{prefix_ + "_s" + std::to_string(count_++), scratch};
+    text_ += "static void " + out.name + "(call* c, void* const* g, char* base) {\n  (void)c, (void)g, (void)base;\n" +
+             body + "}\n";
+    return out;
+  }
+
   std::string text_of_address(const c_binding& where, std::size_t given, int operand,
                               const series<std::size_t>& place) {
     if (operand < 0) return "0";
@@ -100,6 +143,106 @@ class step_printer {
             ");\n  }\n";
   }
 
+  /// The operands of a launch: parameters, and a table, as run/cuda/program/program.hpp has them.
+  struct launch_text {
+    std::string declared, parameters;
+    c_number table{0};  ///< bytes of a table in memory
+  };
+
+  /// An element's parameter is the element itself, which lies at its address on the host.
+  template <class Address>
+  launch_text parameters_of(const series<const plan::buffer_use*>& buffers, const emit::cuda_source& source,
+                            const c_binding& where, Address&& address, const std::string& scratch) {
+    launch_text out;
+    const auto of = [&](int b) { return address(where.operand.at(static_cast<std::size_t>(buffers[b]->id))); };
+    std::string line;
+    for (std::size_t b = 0; b < buffers.size(); ++b) line += (b ? ", " : "") + of(static_cast<int>(b));
+    out.declared = "    void* const t[] = {" + (line.empty() ? "0" : line) + "};\n";
+    const auto add = [&](const std::string& text) {
+      out.parameters += (out.parameters.empty() ? "" : ", ") + ("(void*)" + text);
+    };
+    const auto parameter = [&](int b) { add((buffers[b]->by_value ? "t[" : "&t[") + std::to_string(b) + "]"); };
+    const emit::cuda_table& table = source.table;
+    if (table.numbers.empty()) {
+      for (std::size_t b = 0; b < buffers.size(); ++b) parameter(static_cast<int>(b));
+      return out;
+    }
+    for (const int b : source.parameters) parameter(b);
+    std::string entries, values, copies;
+    for (std::size_t i = 0; i < table.buffers.size(); ++i) {
+      const int b = table.buffers[i];
+      entries += (i ? ", " : "") + (buffers[b]->by_value ? std::string("0") : "t[" + std::to_string(b) + "]");
+      if (buffers[b]->by_value)
+        copies += "    memcpy(&table.p[" + std::to_string(i) + "], t[" + std::to_string(b) + "], " +
+                  std::to_string(size_of(buffers[b]->type)) + ");\n";
+    }
+    for (std::size_t i = 0; i < table.numbers.size(); ++i)
+      values += (i ? ", " : "") + numbers_.in_step(numbers_.value(table.numbers[i]));
+    const std::string type = table.number_bytes == 8 ? "long" : "int";
+    const bool pointers = !table.buffers.empty();
+    out.declared += "    struct { " +
+                    (pointers ? "void* p[" + std::to_string(table.buffers.size()) + "]; " : std::string()) + type +
+                    " n[" + std::to_string(table.numbers.size()) + "]; } table = {" +
+                    (pointers ? "{" + entries + "}, " : "") + "{" + values + "}};\n" + copies;
+    if (!table.in_memory) return add("&table"), out;
+    const auto bytes = static_cast<std::int64_t>(8 * table.buffers.size()) +
+                       (static_cast<std::int64_t>(table.numbers.size()) * table.number_bytes + 7) / 8 * 8;
+    out.table = numbers_.whole({bytes});
+    out.declared += "    char* const sent = " + scratch + ";\n    send(c, sent, &table, sizeof table);\n";
+    add("&sent");
+    return out;
+  }
+
+  /// The launches of a group's kernels; returns the bytes of their scratch memory, at whose end a table lies.
+  template <class Address>
+  c_number print_launches(const cuda_plan& p, const cuda_group& group, const c_binding& where, Address&& address,
+                          std::string& body) {
+    const emit::cuda_source& source = group.source;
+    series<const plan::buffer_use*> buffers;
+    for (const plan::kernel& k : group.of(p.kernels))
+      for (const auto& b : k.buffers) buffers.push_back(&b);
+    const c_number scratch = numbers_.whole(numbers_.value(source.scratch));
+    const std::string w = scratch_text(where.scratch_bytes),
+                      behind = scratch_text(numbers_.sum(where.scratch_bytes, scratch));
+    launch_text all = parameters_of(buffers, source, where, address, behind);
+    all.declared += "    char* const w = " + w + ";\n";
+    all.parameters += all.parameters.empty() ? "(void*)&w" : ", (void*)&w";
+    for (std::size_t k = 0; k < numbers_.symbols().size(); ++k)
+      all.parameters += ", (void*)&c->z[" + std::to_string(k) + "]";
+    if (group.count == 1 && p.shared.code[group.first] >= 0) {
+      std::string values;
+      std::size_t n = 0;
+      for (const auto& of : p.shared.codes[static_cast<std::size_t>(p.shared.code[group.first])].numbers) {
+        values += (n ? ", " : "") + numbers_.in_step(numbers_.value(of[p.shared.member[group.first]]));
+        all.parameters += ", (void*)&n[" + std::to_string(n++) + "]";
+      }
+      if (n > 0) all.declared += "    const long n[] = {" + values + "};\n";
+    }
+    body += "  {\n" + all.declared + guard_of(p, group) + "    void* a[] = {" + all.parameters + "};\n";
+    for (const auto& launch : source.launches) {
+      if (launch.blocks.is(0)) continue;
+      const std::size_t number = kernel_of_[static_cast<std::size_t>(group.text) + launch.text];
+      const std::size_t entry = gpu_->add({number, launch.entry, launch.shared});
+      body += "    launch(c, " + std::to_string(entry) + ", " + numbers_.in_step(numbers_.value(launch.blocks)) + ", " +
+              std::to_string(launch.threads) + ", " + std::to_string(launch.shared) + ", a);\n";
+    }
+    body += "  }\n";
+    return numbers_.sum(scratch, all.table);
+  }
+
+  /// Rows that are longer than those for which the code was chosen, by the largest sizes, are a failure.
+  std::string guard_of(const cuda_plan& p, const cuda_group& group) {
+    std::string out;
+    if (group.fit.longest <= 0) return out;
+    for (const plan::kernel& k : group.of(p.kernels)) {
+      const ir::dim row = k.is_sort() ? k.extent(plan::role::row) : k.extent(plan::role::inner);
+      if (!row.is_number())
+        out += "    if (" + numbers_.in_step(numbers_.value(row)) + " > " + std::to_string(group.fit.longest) +
+               ") { c->code = too_long; return; }\n";
+    }
+    return out;
+  }
+
   /// Blocks of a routine's scratch memory.
   class blocks {
    public:
@@ -116,26 +259,29 @@ class step_printer {
     c_number end_{0};
   };
 
+  static series<char> in_place_of(const cpu_plan& body, std::size_t first, std::size_t carried) {
+    return carried_in_place(body.graph, body.results, first, carried, body.fused.kernels, body.shared.step);
+  }
+  static series<char> in_place_of(const cuda_plan& body, std::size_t first, std::size_t carried) {
+    return carried_in_place(body.graph, body.results, first, carried, body.kernels, body.when);
+  }
+
   /// A branch, a loop or a call; returns the bytes of its scratch memory.
-  template <class Address>
-  c_number print_routine(const cpu_plan& p, std::size_t k, const c_binding& where, Address&& address,
-                         std::string& body) {
-    const plan::kernel& kernel = p.fused.kernels[k];
+  template <class Plan, class Address>
+  c_number print_routine(const Plan& p, const plan::kernel& kernel, const series<Plan>& plans, const c_binding& where,
+                         Address&& address, std::string& body) {
     const ir::node& n = p.graph[kernel.opaque];
     const ir::opaque& step = *n.attr.step;
     series<c_function> parts;
-    for (const auto& part : p.parts[k]) parts.push_back(print(part));
+    for (const auto& part : plans) parts.push_back(print(part));
     series<std::string> b;
     for (const int place : kernel.places)
       b.push_back(place < 0 ? "0"
                             : address(where.operand.at(
                                   static_cast<std::size_t>(kernel.buffers[static_cast<std::size_t>(place)].id))));
     series<char> in_place;
-    if (step.carried > 0) {
-      const cpu_plan& inner = p.parts[k].back();
-      in_place = carried_in_place(inner.graph, inner.results, step.kind == ir::opaque_kind::loop ? 1 : 0, step.carried,
-                                  inner.fused.kernels, inner.shared.step);
-    }
+    if (step.carried > 0)
+      in_place = in_place_of(plans.back(), step.kind == ir::opaque_kind::loop ? 1 : 0, step.carried);
     body += "  {\n    char* const w = " + scratch_text(where.scratch_bytes) + ";\n    (void)w;\n";
     blocks memory(numbers_);
     switch (step.kind) {
@@ -168,8 +314,8 @@ class step_printer {
     const std::string inside = memory.add(most);
     body += "    void* const v[] = {" + given + "0};\n";
     if (first == 1)
-      body += "    if (*(const unsigned char*)(" + b[0] + ")) " + parts[0].name + "(c, v, " + inside + ");\n    else " +
-              parts[1].name + "(c, v, " + inside + ");\n";
+      body += "    if (" + flag(b[0]) + ") " + parts[0].name + "(c, v, " + inside + ");\n    else " + parts[1].name +
+              "(c, v, " + inside + ");\n";
     else body += "    " + parts[0].name + "(c, v, " + inside + ");\n";
   }
 
@@ -177,8 +323,12 @@ class step_printer {
   static std::string slice(const std::string& base, const std::string& i, const std::string& bytes) {
     return "(char*)(" + base + ") + (" + i + ") * " + bytes;
   }
-  static std::string copy(const std::string& to, const std::string& from, const std::string& bytes) {
+  std::string copy(const std::string& to, const std::string& from, const std::string& bytes) const {
+    if (gpu_) return "copy(c, " + to + ", " + from + ", " + bytes + ");\n";
     return "memmove(" + to + ", " + from + ", (size_t)(" + bytes + "));\n";
+  }
+  std::string flag(const std::string& at) const {
+    return gpu_ ? "flag(c, " + at + ")" : "*(const unsigned char*)(" + at + ")";
   }
 
   void print_loop(const ir::graph& g, const ir::node& n, const ir::opaque& step, const series<c_function>& parts,
@@ -262,8 +412,8 @@ class step_printer {
       const std::string home = result(k) != "0" ? result(k) : turns[0][k];
       body += "    " + copy(home, b[k], size[k]) + "    " + at("tested", k) + " = " + at("v", k) + " = " + home + ";\n";
     }
-    body += "    for (int turn = 0;; turn ^= 1) {\n      " + parts[0].name + "(c, tested, " + part +
-            ");\n      if (!*(const unsigned char*)(" + test + ")) break;\n";
+    body += "    for (int turn = 0;; turn ^= 1) {\n      " + parts[0].name + "(c, tested, " + part + ");\n      if (!" +
+            flag(test) + ") break;\n";
     for (std::size_t k = 0; k < carried; ++k)
       body += "      " + at("v", operands + k) + " = " +
               (owned(k) ? at("v", k) : "(void*)(turn ? " + turns[1][k] + " : " + turns[0][k] + ")") + ";\n";
@@ -281,6 +431,7 @@ class step_printer {
   const series<std::size_t>& kernel_of_;
   series<std::int64_t> hints_;
   bool several_;
+  gpu_entries* gpu_;
   std::size_t count_ = 0;
   std::string text_;
 };

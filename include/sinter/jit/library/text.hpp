@@ -9,6 +9,7 @@
 #include "../../emit/prelude/library.hpp"
 #include "../../ir/print.hpp"
 #include "../../run/build/library.hpp"
+#include "gpu.hpp"
 #include "programs.hpp"
 #include "weights.hpp"
 
@@ -31,6 +32,8 @@ struct library_tables {
   std::int64_t weight_bytes = 0;
   series<printed_program> programs;
   std::size_t kernels = 0;
+  series<gpu_entry> entries;  ///< of a library for GPUs
+  series<gpu_images> images;  ///< for each kernel's text, its code in the file of images
   std::string provenance;
 };
 
@@ -45,13 +48,57 @@ inline std::string replaced(std::string_view text, std::string_view what, std::s
   }
 }
 
+/// The lines of a text of emit/prelude/library.hpp that are for the host or for GPUs.
+inline std::string chosen(std::string_view text, bool gpu) {
+  std::string out;
+  bool takes = true;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view line = text.substr(at, end - at);
+    at = end + 1;
+    if (line == "$host") takes = !gpu;
+    else if (line == "$gpu") takes = gpu;
+    else if (line == "$end") takes = true;
+    else if (takes) out.append(line).append("\n");
+  }
+  return out;
+}
+
 /// A text of emit/prelude/library.hpp for this library.
-inline std::string named(std::string_view text, const library_request& what) {
+inline std::string named(std::string_view of_all, const library_request& what) {
+  const std::string text = chosen(of_all, what.is_for_gpus());
   std::string capitals = what.how.name;
   for (char& c : capitals) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   const bool beside = what.how.weights == library_weights::beside;
   return replaced(replaced(replaced(text, "$n", what.how.name), "$N", capitals), "$has_file",
                   beside ? "True" : "False");
+}
+
+/// The tables of a library for GPUs: code by kernel and GPU, the kernels' entries, and the file of code itself.
+inline std::string print_gpu_tables(const library_request& what, const series<gpu_images>& images,
+                                    const series<gpu_entry>& entries, const series<printed_program>& programs) {
+  std::size_t ats = 0;
+  for (const auto& p : programs) ats = std::max(ats, p.kept);
+  std::string sms, rows, names;
+  for (const int sm : what.how.gpus) sms += (sms.empty() ? "" : ", ") + std::to_string(sm);
+  for (const gpu_images& one : images) {
+    std::string row;
+    for (const std::size_t at : one.at) row += (row.empty() ? "" : ", ") + std::to_string(at);
+    rows += (rows.empty() ? "{" : ", {") + row + "}";
+  }
+  for (const gpu_entry& e : entries)
+    names += std::string(names.empty() ? "" : ", ") + "{" + std::to_string(e.text) + ", " + std::to_string(e.shared) +
+             ", " + in_quotes(e.name) + "}";
+  return "enum { SMS = " + std::to_string(what.how.gpus.size()) + ", MODULES = " + std::to_string(images.size()) +
+         ", ENTRIES = " + std::to_string(entries.size()) + ", ATS = " + std::to_string(ats + 1) +
+         " };\nstatic const int sms[] = {" + sms + "};\n" + "static const long images[][SMS + 1] = {" +
+         (rows.empty() ? "{0}" : rows) + "};\n" +
+         "static const struct { int module, shared; const char* name; } entries[] = {" +
+         (names.empty() ? "{0, 0, 0}" : names) + "};\n" +
+         named(
+             "__asm__(\".section .rodata\\n.balign 64\\n$n_images:\\n.incbin \\\"$n.images\\\"\\n.previous\\n\");\n"
+             "extern const char $n_images[] __attribute__((visibility(\"hidden\")));\n",
+             what);
 }
 
 inline const char* name_of(isa i) {
@@ -108,6 +155,7 @@ inline std::string print_tables(const library_request& what, const library_table
                     constant("PROGRAMS", static_cast<std::int64_t>(t.programs.size())) + ", " +
                     constant("OUT_AXES", static_cast<std::int64_t>(out_axes)) + ", " +
                     constant("ISAS", static_cast<std::int64_t>(what.how.isas.size())) + ", MOST_THREADS = 1024 };\n";
+  if (what.is_for_gpus()) out += print_gpu_tables(what, t.images, t.entries, t.programs);
   const std::int64_t file = static_cast<std::int64_t>(t.weight_header.size()) + t.weight_bytes;
   out += std::string("#define INSIDE ") + (inside ? "1" : "0") + "\n#define WEIGHT_FILE " +
          std::to_string(t.weights.empty() ? 0 : file) + "l\n#define WEIGHT_HEADER " +
@@ -158,7 +206,9 @@ inline std::string print_kernels(const library_request& what, const library_tabl
 }
 
 inline std::string print_driver(const library_request& what, const library_tables& t, const std::string& comment) {
-  std::string out = comment + named(emit::library_begin, what) + print_tables(what, t) + print_kernels(what, t), rows;
+  std::string out = comment + named(emit::library_begin, what) + print_tables(what, t) +
+                    (what.is_for_gpus() ? std::string(emit::library_requests) : print_kernels(what, t)),
+              rows;
   for (const auto& p : t.programs) {
     out += p.text;
     rows += (rows.empty() ? "" : ",\n  ") + p.row;

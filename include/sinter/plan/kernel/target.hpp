@@ -43,6 +43,7 @@ struct target {
   bool deterministic = false;            ///< sums have one order in each call, of scatters and library calls too
   bool overlap = false;                  ///< independent kernels run side by side
   bool fuses = true;                     ///< otherwise each op has a kernel of its own, with the views that it reads
+  bool serves_smaller = false;           ///< code for some sizes is used for all smaller ones, too
   /// Whether a library computes a convolution on the target's device; null without such a library.
   bool (*convolves)(const convolution& what, int device) = nullptr;
   int device = 0;

@@ -28,6 +28,8 @@ struct nvrtc {
   int (*compile)(program which, int options, const char* const* option) = nullptr;
   int (*image_bytes)(program which, std::size_t* bytes) = nullptr;
   int (*image)(program which, char* out) = nullptr;
+  int (*ptx_bytes)(program which, std::size_t* bytes) = nullptr;
+  int (*ptx)(program which, char* out) = nullptr;
   int (*log_bytes)(program which, std::size_t* bytes) = nullptr;
   int (*log)(program which, char* out) = nullptr;
   const char* (*words)(int result) = nullptr;
@@ -82,6 +84,8 @@ SINTER_API std::shared_ptr<const nvrtc> open_nvrtc() {
   take(n.compile, "nvrtcCompileProgram");
   take(n.image_bytes, "nvrtcGetCUBINSize");
   take(n.image, "nvrtcGetCUBIN");
+  take(n.ptx_bytes, "nvrtcGetPTXSize");
+  take(n.ptx, "nvrtcGetPTX");
   take(n.log_bytes, "nvrtcGetProgramLogSize");
   take(n.log, "nvrtcGetProgramLog");
   take(n.words, "nvrtcGetErrorString");
@@ -241,8 +245,11 @@ struct attempt {
   std::string image, problem, log;
 };
 
-/// Compiles an unchanged text. Throws system_error if NVRTC is missing, or does not support the architecture.
-SINTER_API attempt try_compile(const nvrtc& found, const std::string& text, int capability) {
+namespace detail {
+
+/// Compiles an unchanged text with these options, to a CUBIN or to PTX. Throws system_error if NVRTC is missing.
+SINTER_API attempt try_compile_with(const nvrtc& found, const std::string& text, const series<std::string>& options,
+                                    bool ptx) {
   const auto loaded = found.create != nullptr ? nullptr : load_nvrtc();
   const nvrtc& with = loaded ? *loaded : found;
   if (!with.problem.empty()) throw system_error("[cuda] " + with.problem);
@@ -250,7 +257,6 @@ SINTER_API attempt try_compile(const nvrtc& found, const std::string& text, int 
     throw system_error("[cuda] NVRTC changed from " + found.identity + " to " + with.identity +
                        " while this program ran; start it again");
   nvrtc::program program = nullptr;
-  const auto options = nvrtc_options(with, detail::target_of(with, capability));
   series<const char*> option;
   for (const auto& o : options) option.push_back(o.c_str());
   attempt out;
@@ -263,22 +269,38 @@ SINTER_API attempt try_compile(const nvrtc& found, const std::string& text, int 
   } const owned{with, program};
   r = with.compile(program, static_cast<int>(option.size()), option.data());
   std::size_t bytes = 0;
-  if (r == 0) r = with.image_bytes(program, &bytes);
+  if (r == 0) r = (ptx ? with.ptx_bytes : with.image_bytes)(program, &bytes);
   if (r == 0 && bytes > 0) {
     out.image.resize(bytes);
-    r = with.image(program, out.image.data());
+    r = (ptx ? with.ptx : with.image)(program, out.image.data());
   }
   if (r == 0 && bytes > 0) return out;
   out.image.clear();
-  out.problem = r != 0 ? with.words(r) : "it produced no CUBIN";
-  out.log = detail::log_of(with, program);
+  out.problem = r != 0 ? with.words(r) : ptx ? "it produced no PTX" : "it produced no CUBIN";
+  out.log = log_of(with, program);
   return out;
+}
+
+}  // namespace detail
+
+/// Compiles an unchanged text. Throws system_error if NVRTC is missing, or does not support the architecture.
+SINTER_API attempt try_compile(const nvrtc& with, const std::string& text, int capability) {
+  return detail::try_compile_with(with, text, nvrtc_options(with, detail::target_of(with, capability)), false);
 }
 
 /// Compiles a kernel's self-contained CUDA C++ to a CUBIN, with entries named as in unit.hpp; needs no GPU. Throws
 /// compile_error that names the saved source and log, and system_error as in try_compile.
 SINTER_API std::string compile(const nvrtc& with, const std::string& source, int capability) {
   attempt made = try_compile(with, run::detail::named_text(source), capability);
+  if (made.image.empty()) detail::fail_nvrtc(with, made.problem, source, made.log);
+  return std::move(made.image);
+}
+
+/// The same as PTX, which drivers compile for `capability` and later ones.
+SINTER_API std::string compile_to_ptx(const nvrtc& with, const std::string& source, int capability) {
+  series<std::string> options = nvrtc_options(with, capability);
+  options[0] = "--gpu-architecture=compute_" + std::to_string(capability);
+  attempt made = detail::try_compile_with(with, run::detail::named_text(source), options, true);
   if (made.image.empty()) detail::fail_nvrtc(with, made.problem, source, made.log);
   return std::move(made.image);
 }
