@@ -315,6 +315,56 @@ def compilations(run):
     return {int(r): int(n) for r, n, *_ in COMPILED.findall(run.text)}
 
 
+PLANNED = re.compile(r"rank (\d+) planned (\d+) programs, compiled (\d+) of (\d+) kernels, and has (\S+)")
+
+
+def problem_of_plans(run, ranks, planners, compilers=None):
+    """Empty if these ranks planned, or so many of them, and the others not; all have equal results."""
+    problem = problem_of(run, range(ranks), "^right")
+    told = {int(r): (int(p), int(n), value) for r, p, n, _, value in PLANNED.findall(run.text)}
+    if problem or sorted(told) != list(range(ranks)):
+        return problem or f"only the ranks {sorted(told)} told what they planned"
+    who = [r for r, one in told.items() if one[0]]
+    if who != planners and len(who) != planners:
+        return f"not {planners} planned: {told}"
+    if compilers is not None and sum(one[1] > 0 for one in told.values()) != compilers:
+        return f"not {compilers} of the ranks compiled: {told}"
+    return "" if len({one[2] for one in told.values()}) == 1 else f"the results differ: {told}"
+
+
+def damage(folder, rank):
+    """Changes a byte of each plan in a rank's cache; their number."""
+    plans = [os.path.join(folder, str(rank), n) for n in os.listdir(os.path.join(folder, str(rank))) if n.endswith(".plan")]
+    for path in plans:
+        with open(path, "r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            last = file.read(1)
+            file.seek(-1, os.SEEK_END)
+            file.write(bytes([last[0] ^ 1]))
+    return len(plans)
+
+
+def check_plans(all_results, program, found, by_rank):
+    """One rank plans a program of many nodes, and the others read its plan."""
+    for words, planners, name, each in ((["0", "-1"], [0], "rank 0 asks first", lambda r: {}),
+                                        (["2", "-1"], [2], "rank 2 asks first", lambda r: {}),
+                                        (["0", "2"], [0], "a rank is late", lambda r: {}),
+                                        (["0", "-1"], [0, 2], "a rank has another plan", lambda r: {"SINTER_ATTENTION": "composed"} if r == 2 else {})):
+        with tempfile.TemporaryDirectory() as folder:
+            run = by_hand(3, program, ["plans", "alone"] + words, {"SINTER_TEST_CACHES": folder}, by_rank(3, each))
+        all_results.note(f"plans, {name}", run, problem_of_plans(run, 3, planners, 1))
+    for launcher, command in found.items():
+        with tempfile.TemporaryDirectory() as folder:
+            for turn, planners, compilers in (("cold", 1, 1), ("warm", [], 0), ("damaged", [1], 0), ("mended", [], 0)):
+                damaged = damage(folder, 1) if turn == "damaged" else 1
+                run = by_launcher(command, 4, program, ["plans", "exchanged", "0", "-1"], {"SINTER_TEST_CACHES": folder})
+                problem = problem_of_plans(run, 4, planners, compilers)
+                all_results.note(f"plans, {launcher}, {turn}", run, problem or ("" if damaged == 1 else f"{damaged} plans were kept"))
+        with tempfile.TemporaryDirectory() as folder:
+            run = by_launcher(command, 4, program, ["plans", "exchanged", "0", "-1"], {"SINTER_CACHE_DIR": folder})
+        all_results.note(f"plans, {launcher}, a cache for all", run, problem_of_plans(run, 4, 1, 1))
+
+
 def compiler(folder, body):
     """A compiler in a folder that runs `body` before each compilation."""
     path = os.path.join(folder, "c++")
@@ -359,6 +409,7 @@ def check_kernels(all_results, program, found):
                                ("exchanged", 0, signal.SIGSTOP)):
         run, problem = death_of_maker(program, how, first, number)
         all_results.note(f"kernels, {number.name} of the rank that compiles, {how}", run, problem)
+    check_plans(all_results, program, found, by_rank)
     for name, command in found.items():
         with tempfile.TemporaryDirectory() as folder:
             run = by_launcher(command, 4, program, ["kernels", "exchanged", "0", "-1"], {"SINTER_TEST_CACHES": folder})

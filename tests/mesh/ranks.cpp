@@ -309,6 +309,39 @@ void run_kernels(bool exchanges, int first, int late) {
   tell(step, got, static_cast<double>(mesh_ranks()));
 }
 
+/// A program of many nodes, which one rank plans for all. Ranks begin as in run_kernels.
+void run_plans(bool exchanges, int first, int late) {
+  const auto m = make_mesh<dp>({mesh_ranks()});
+  std::this_thread::sleep_for(std::chrono::milliseconds(mesh_rank() == late ? 6000 : mesh_rank() == first ? 0 : 400));
+  using own = placed<tensor<double, 2>, varying<dp>>;
+  const auto body = [](const tensor<double, 2>& a, const tensor<double, 2>& w) {
+    tensor<double, 2> h = a;
+    for (int layer = 0; layer < 80; ++layer) h = tanh(matmul(h, w)) + h * 0.5;
+    return h;
+  };
+  const auto x = some(5, 7), w = some(7, 7, 0.2);
+  const auto want = compile(body, {.backend = "reference"})(x, w);
+  const auto tell = [&](const auto& step, const tensor<double, 2>& got, double factor) {
+    close(got, want * factor, 1e-11, "the result");
+    const auto about = step.report();
+    const bool planned =
+        std::any_of(about.stages.begin(), about.stages.end(), [](const auto& s) { return s.name == "plan"; });
+    std::printf("rank %d planned %d programs, compiled %d of %d kernels, and has %.17g\n", mesh_rank(), planned ? 1 : 0,
+                static_cast<int>(about.compiled), static_cast<int>(about.kernels), sum(got).item());
+  };
+  if (!exchanges) {
+    const auto step = compile(body);
+    return tell(step, step(x, w), 1);
+  }
+  const auto step = compile(shard_map(m, [=](own a, own b) {
+    const own h(body(local(a), local(b)));
+    return std::pair{all_reduce<replicated<dp>>(as<partial<dp>>(h)), permute<dp>(h, shift(1))};
+  }));
+  const auto [sums, next] = step(own(x), own(w));
+  close(local(next), want, 1e-11, "the neighbour's result");
+  tell(step, local(sums), static_cast<double>(mesh_ranks()));
+}
+
 /// A fault tells where it was before it ends the process; addr2line reads the addresses.
 void report_faults() {
   void* frames[1];
@@ -339,6 +372,7 @@ int main(int count, char** words) {
       {"given_up", run_given_up},
       {"many", run_many},
       {"kernels", [&] { run_kernels(words[2] == std::string("exchanged"), std::atoi(words[3]), std::atoi(words[4])); }},
+      {"plans", [&] { run_plans(words[2] == std::string("exchanged"), std::atoi(words[3]), std::atoi(words[4])); }},
       {"join", [] { make_mesh<dp>({mesh_ranks()}); }},
       {"exit",
        [] {

@@ -131,7 +131,7 @@ struct foreign {
   std::string name;
   std::uint64_t identity = 0;
   std::string known =
-      {};  ///< of a step of sinter's libraries, for other formats: "fft inverse root"; empty for users' functions
+      {};  ///< of a step of sinter's own, for other formats: "fft inverse root", "collective"; empty for users' functions
   callback<void(foreign_arrays operands, foreign_arrays results)> host;  ///< on host memory
   /// The reference interpreter calls this instead, if it is set.
   callback<void(foreign_arrays operands, foreign_arrays results)> plain;

@@ -52,6 +52,9 @@ inline std::uint64_t identity_of_step(const std::string& text) {
   return id;
 }
 
+/// What ir::foreign::known says of the steps of collectives.
+inline constexpr char known_collective[] = "collective";
+
 /// The bytes of the first bucket of a group of ranks, which starts its exchanges early, and of the others.
 inline constexpr std::int64_t first_bucket_bytes = 1 << 20, bucket_bytes = 25 << 20;
 
@@ -348,6 +351,7 @@ class collective_steps {
 
   ir::value pushed(const ir::node& n, std::shared_ptr<ir::foreign> f, series<ir::node_id> in, ir::result_type result) {
     f->name = ir::name(n.code);
+    f->known = known_collective;
     f->identity = identity_of_step(f->name + ir::ops::record_of(n.code).text(n) + n.where.file + ":" +
                                    std::to_string(n.where.line));
     ir::opaque step;

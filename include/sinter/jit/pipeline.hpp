@@ -178,15 +178,11 @@ class argument_facts {
   series<series<std::int64_t>> extents_, strides_;
 };
 
-/// Loads c from another process's file; false if the file is unusable, or cannot be built.
-inline bool loaded(code& c, saved_program& saved, const ir::graph& traced, std::span<const argument> arguments,
+/// Loads c, the program of a graph with steps, as another process has planned it; false if it is to be planned here.
+inline bool loaded(code& c, saved_program& saved, const ir::graph& ready, std::span<const argument> arguments,
                    const options& how) {
-  try {
-    if (!saved.load(c)) return false;
-  } catch (const system_error&) {  // planning it again fails in the same way, and reports
-    return false;
-  }
-  c.graph = traced;
+  if (!saved.load(c)) return false;
+  c.graph = ready;
   options then = how;
   then.passes = {};  // the graph has been through them
   c.reasons = [how = then, facts = argument_facts(arguments)](const code& made) {
@@ -240,16 +236,20 @@ SINTER_API std::shared_ptr<const code> compile(const ir::graph& given, std::span
   c->about.backend = chosen.name;
   check_pass(traced, "trace");
   const run::cache_folder_scope cached(how.cache_dir);
-  saved_program saved(traced, where, structure,
-                      chosen.compiles && !structure.empty() && !layout.any_open() && !c->page && !inside &&
-                          c->about.nodes_traced >= least_nodes_saved && !tells_stages());
-  if (!loaded(*c, saved, traced, arguments, how)) {
-    if (has_collectives(traced)) {
-      c->guards = compared_guards(given, how.name);
-      make(*c, chosen, with_steps(traced, where, c->about.collectives), arguments, how, kept);
-    } else {
-      make(*c, chosen, traced, arguments, how, kept);
-    }
+  ir::graph with;
+  const bool exchanges = has_collectives(traced);
+  if (exchanges) {
+    c->guards = compared_guards(given, how.name);
+    with = with_steps(traced, where, c->about.collectives);
+  }
+  const ir::graph& ready = exchanges ? with : traced;
+  saved_program saved(traced, ready, where, structure,
+                      chosen.compiles && !chosen.registered && !structure.empty() && !layout.any_open() && !c->page &&
+                          !inside && c->about.nodes_traced >= least_nodes_saved && !tells_stages());
+  if (!loaded(*c, saved, ready, arguments, how)) {
+    c->planned = [&saved](code& of, sized& steps) { saved.save(of, steps); };
+    make(*c, chosen, ready, arguments, how, kept);
+    c->planned = {};
     saved.save(*c);
   }
   if (chosen.compiles && chosen.fuses && may_have_attention(traced))

@@ -147,6 +147,8 @@ struct code {
   reporting::page* page = nullptr;  ///< during compilation, if SINTER_TRACE requests a page
   build_capture* inside = nullptr;  ///< during compilation, if a caller examines the program
   kernel_texts texts;               ///< during compilation
+  /// During compilation for a host: receives the steps of a program of fixed sizes before their kernels are compiled.
+  sinter::detail::callback<void(code&, sized&)> planned;
   run::clock::time_point began = run::clock::now();
 
   double milliseconds(run::clock::time_point at) const {

@@ -76,7 +76,7 @@ inline void add_operands(run::step& s, const cpu_plan& p, std::size_t k, const b
   p.shared.append_numbers(k, sizes, s.numbers);
 }
 
-/// The steps of a plan, from the modules of all plans.
+/// The steps of a plan, from the modules of all plans; without modules they have no code yet.
 inline run::sequence assemble_cpu(const cpu_plan& p, std::span<const run::built> modules,
                                   std::span<const std::int64_t> sizes) {
   const binding where = bind_operands(p.results, p.graph, p.fused.kernels, p.fused.strides, p.shared.step, sizes);
@@ -111,8 +111,10 @@ inline run::sequence assemble_cpu(const cpu_plan& p, std::span<const run::built>
                       : where.operand.at(static_cast<std::size_t>(kernel.buffers[static_cast<std::size_t>(place)].id)));
       most = std::max(most, s.call->scratch_bytes());
     } else {
-      s.code = modules[next].code;
-      s.entry = modules[next++].entry();
+      if (!modules.empty()) {
+        s.code = modules[next].code;
+        s.entry = modules[next++].entry();
+      }
       add_operands(s, p, k, where, sizes);
       const emit::scratch_use& memory = p.sources[k].scratch;
       const std::span<const std::int64_t> own =
@@ -189,9 +191,6 @@ inline void generate_cpu(code& c, const ir::graph& g, std::span<const argument> 
   for_each_plan(p, [&](cpu_plan& one) { print_cpu(c, one); });
   c.about.kernels = c.texts.of.size();
   c.stage("emit");
-  const auto modules = c.texts.in_order(run::build(c.texts.distinct));
-  report_modules<run::built>(c, modules);
-  c.stage("compile");
   for (std::size_t k = 0; c.inside && k < p.fused.kernels.size(); ++k)
     if (p.shared.begins_step(k)) c.inside->kernel.push_back(p.shared.step[k]);
   const binding where =
@@ -199,6 +198,14 @@ inline void generate_cpu(code& c, const ir::graph& g, std::span<const argument> 
   if (c.inside || c.page) picture_plan(c, p.graph, p.fused.kernels, p.shared.step, where);
   find_replaceable(c, p.graph, p.fused.kernels, p.shared.step, arguments);
   report_peak(c, p.graph, where);
+  if (c.planned && !c.layout.any_open()) {
+    sized steps;
+    steps.kernels = assemble_cpu(p, {}, {});
+    c.planned(c, steps);
+  }
+  c.stage("bind");
+  const auto modules = c.texts.in_order(run::build(c.texts.distinct));
+  report_modules<run::built>(c, modules);
   struct assembly {
     cpu_plan plan;
     series<run::built> modules;
@@ -209,7 +216,7 @@ inline void generate_cpu(code& c, const ir::graph& g, std::span<const argument> 
     to.kernels = assemble_cpu(a.plan, {a.modules.data(), a.modules.size()}, {to.sizes.data(), to.sizes.size()});
   };
   finalize(c);
-  c.stage("bind");
+  c.stage("compile");
 }
 
 }  // namespace sinter::engine::detail

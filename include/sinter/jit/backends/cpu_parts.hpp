@@ -24,6 +24,8 @@ class host_function final : public run::routine {
     shapes_.call(function_->host, all);
   }
   std::int64_t scratch_bytes() const override { return bytes_; }
+  const ir::foreign& function() const { return *function_; }
+  std::size_t operands() const { return shapes_.size(); }
 
  private:
   std::shared_ptr<const ir::foreign> function_;

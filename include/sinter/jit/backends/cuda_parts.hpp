@@ -38,6 +38,8 @@ class device_function final : public run::cuda::routine {
       copy(all[k].data, where_, on_host[k].data, {}, static_cast<std::size_t>(shapes_.bytes(k)));
   }
   std::int64_t scratch_bytes() const override { return bytes_; }
+  const ir::foreign& function() const { return *function_; }
+  std::size_t operands() const { return shapes_.size(); }
   bool is_apart() const override { return function_->gpu.apart; }
   bool is_brief() const override { return function_->gpu.apart || function_->gpu.brief; }
 

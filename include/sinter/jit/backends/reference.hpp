@@ -76,6 +76,8 @@ inline void interpret_instead(code& c) {
   c.interpreted = true;
   c.about.backend = interpreter;
   c.results.clear();
+  c.donors.clear();
+  c.about.peak = {};
   for (auto id : c.graph.outputs) {
     result_spec r;
     r.type = c.graph[id].type;
