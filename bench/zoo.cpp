@@ -140,7 +140,7 @@ void numbers(const std::string& folder, device where) {
   std::printf(
       "{\"nodes\": %zu, \"ops\": %zu, \"kernels\": %zu, \"distinct\": %zu, \"compiled\": %zu, \"first_ms\": %.1f, "
       "\"steady_ms\": %.4f, "
-      "\"least_ms\": %.4f, \"before_mb\": %.1f, \"peak_mb\": %.1f, \"weights_mb\": %.1f, \"planned_mb\": %.1f, "
+      "\"min_ms\": %.4f, \"before_mb\": %.1f, \"peak_mb\": %.1f, \"weights_mb\": %.1f, \"planned_mb\": %.1f, "
       "\"differs\": %.3g, "
       "\"own_ms\": %.0f, \"compilers_ms\": %.0f, \"backend\": \"%s\", \"stages\": {%s}}\n",
       m.nodes(), r.kernels_unfused, r.kernels, static_cast<std::size_t>(r.sources.size()), r.compiled, first,

@@ -87,15 +87,15 @@ struct fault {
 class machine {
  public:
   static constexpr std::size_t stack_bytes = std::size_t{128} << 10;
-  static constexpr std::size_t most_threads = 1024;
+  static constexpr std::size_t max_threads = 1024;
 
   machine() {
-    void* const p = ::mmap(nullptr, stack_bytes * most_threads, PROT_READ | PROT_WRITE,
+    void* const p = ::mmap(nullptr, stack_bytes * max_threads, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     stacks_ = static_cast<char*>(p);
     // The lowest page of each stack is out of bounds.
-    for (std::size_t i = 0; i < most_threads; ++i) ::mprotect(stacks_ + i * stack_bytes, 4096, PROT_NONE);
-    fibers_.resize(most_threads);
+    for (std::size_t i = 0; i < max_threads; ++i) ::mprotect(stacks_ + i * stack_bytes, 4096, PROT_NONE);
+    fibers_.resize(max_threads);
     dynamic_.resize(std::size_t{256} << 10);
     here.barrier = [](int line, int value) { return current_->at_barrier(line, value); };
     here.exchange = [](unsigned mask, int line, unsigned long long value) {

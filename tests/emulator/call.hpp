@@ -72,7 +72,7 @@ inline int check_launch(const function& f, uint3 grid, uint3 block, unsigned sha
   if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > 0x7fffffff || grid.y > 65535 || grid.z > 65535)
     return invalid_value;
   const std::uint64_t threads = std::uint64_t{block.x} * block.y * block.z;
-  if (threads == 0 || threads > machine::most_threads) return invalid_value;
+  if (threads == 0 || threads > machine::max_threads) return invalid_value;
   if (shared > static_cast<unsigned>(f.dynamic_limit)) return invalid_value;
   if (f.device != current->device) return invalid_handle;
   if (setting("SINTER_EMULATOR_REFUSE") == f.name) return out_of_resources;

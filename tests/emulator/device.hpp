@@ -398,7 +398,7 @@ static inline void load_matrices(unsigned (&r)[4], const void* at, int bytes = 0
     }
   }
 }
-static inline float most_or_nan(float a, float b) { return a != a || a > b ? a : b != b || b > a ? b : a; }
+static inline float max_or_nan(float a, float b) { return a != a || a > b ? a : b != b || b > a ? b : a; }
 /// As inexact as the instruction may be.
 static inline float exp2_near(float x) {
   const float r = exp2f(x);

@@ -32,7 +32,7 @@ inline int library_major() {
 /// Allocations end at an inaccessible page, but for the rest of their last 256 bytes, which holds canaries.
 class device_memory {
  public:
-  static constexpr std::size_t page = 4096, granule = 256, most_poisoned = std::size_t{64} << 20;
+  static constexpr std::size_t page = 4096, granule = 256, max_poisoned = std::size_t{64} << 20;
   static constexpr unsigned char fresh = 0xCB, canary = 0xAB;
 
   std::size_t total() const { return static_cast<std::size_t>(number("SINTER_EMULATOR_MEMORY", 8ll << 30)); }
@@ -51,7 +51,7 @@ class device_memory {
     ::mprotect(first + body, page, PROT_NONE);
     char* const data = first + body - rounded;
     std::memset(first, canary, static_cast<std::size_t>(data - first));
-    if (bytes <= most_poisoned) std::memset(data, fresh, bytes);
+    if (bytes <= max_poisoned) std::memset(data, fresh, bytes);
     std::memset(data + bytes, canary, rounded - bytes);
     const auto at = reinterpret_cast<std::uintptr_t>(data);
     blocks_[at] = {bytes, rounded, raw, body + 2 * page, first};

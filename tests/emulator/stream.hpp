@@ -126,7 +126,7 @@ struct world {
   bool reverse = setting("SINTER_EMULATOR_ORDER") == "reverse";
   std::vector<std::unique_ptr<machine>> machines;
   std::vector<machine*> idle;
-  static constexpr std::size_t most_machines = 4;
+  static constexpr std::size_t max_machines = 4;
 
   void report(int result, const std::string& what) {
     if (lost == 0) lost = result;
@@ -222,7 +222,7 @@ struct world {
     if (lost != 0) return;
     const function& f = *o.entry;
     if (o.on == nullptr) {
-      if (idle.size() < (early ? 2u : 1u) && machines.size() < most_machines) {
+      if (idle.size() < (early ? 2u : 1u) && machines.size() < max_machines) {
         machines.push_back(std::make_unique<machine>());
         idle.push_back(machines.back().get());
       }

@@ -180,14 +180,14 @@ inline bounded recurrence(const sinter::ir::node& n, const bounded& x, const bou
     sizes_x[i] += x.bound[i];
     sizes_f[i] += sizes_f[i] * 2 * computed_unit(n.type) + factors.bound[i];
   }
-  const auto outer = both(std::move(sizes_x), std::move(sizes_f)), most_so_far = alone(op::maximum, outer);
+  const auto outer = both(std::move(sizes_x), std::move(sizes_f)), max_so_far = alone(op::maximum, outer);
   const auto products = product_bounds(n, factors, alone(op::mul, factors.value.f), sizes);
   const auto terms = static_cast<double>(extents[static_cast<std::size_t>(n.attr.ints[0])]);
   out.bound.resize(exact.size());
   for (std::size_t i = 0; i < exact.size(); ++i) {
     out.bound[i] = 1.1 * (outer[i] - total[i]) + sum_rounding(terms, total[i], n.type, 1) +
-                   terms * 4 * least(n.type) * (1 + most_so_far[i]);
-    const bool in_range = most_so_far[i] < most(n.type) && products[i] < unknown;
+                   terms * 4 * least(n.type) * (1 + max_so_far[i]);
+    const bool in_range = max_so_far[i] < most(n.type) && products[i] < unknown;
     if (!in_range || out.bound[i] != out.bound[i]) out.bound[i] = unknown;
   }
   add_rounding(out, exact, 0.5);

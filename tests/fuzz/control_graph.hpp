@@ -8,7 +8,7 @@
 namespace fuzz {
 
 /// No loop takes more steps, whatever its test says.
-inline constexpr std::int64_t most_turns = 4;
+inline constexpr std::int64_t max_turns = 4;
 
 class control_graph : public random_graph {
  public:
@@ -33,7 +33,7 @@ class control_graph : public random_graph {
   /// A part: it reads its inputs and nothing else.
   control_graph(std::uint64_t seed, const recipe& around, const std::vector<kind_of_value>& inputs)
       : random_graph(seed, around, {}) {
-    how_.most_inputs = 0;
+    how_.max_inputs = 0;
     how_.depth += 1;
     for (const auto& x : inputs) pool_.push_back(input(x.type, x.extents));
     grow(1 + static_cast<int>(below(3)));
@@ -72,7 +72,7 @@ class control_graph : public random_graph {
   }
   /// A bool without axes: an input of its own, or what follows from a value.
   node_id predicate() {
-    if (chance(50) && graph.inputs.size() < how_.most_inputs) return keep(input(dtype::b8, {}));
+    if (chance(50) && graph.inputs.size() < how_.max_inputs) return keep(input(dtype::b8, {}));
     const node_id x = any();
     if (sinter::is_bool(type_of(x))) return all_of(x, chance(50) ? op::bit_or : op::bit_and);
     const node_id one = all_of(x, chance(50) ? op::maximum : op::minimum);
@@ -120,7 +120,7 @@ class control_graph : public random_graph {
   void loop() {
     sinter::ir::opaque step;
     step.kind = sinter::ir::opaque_kind::loop;
-    const auto length = one_of<std::int64_t>({0, 1, 2, 2, 3, 3, most_turns});
+    const auto length = one_of<std::int64_t>({0, 1, 2, 2, 3, 3, max_turns});
     step.length = length;
     step.reverse = chance(40);
     values in = operands(below(3));
@@ -156,13 +156,13 @@ class control_graph : public random_graph {
     sinter::ir::opaque step;
     step.kind = sinter::ir::opaque_kind::while_loop;
     const auto number = [](growing_graph& g, std::int64_t n) { return g.graph.constant(dtype::i64, scalar{0, n}, {}); };
-    values in{number(*this, static_cast<std::int64_t>(below(most_turns + 2)))};
+    values in{number(*this, static_cast<std::int64_t>(below(max_turns + 2)))};
     for (auto x : operands(1 + below(2))) in.push_back(x);
     step.carried = in.size();
     for (auto x : operands(below(2))) in.push_back(x);
     step.constants = in.size() - step.carried;
     control_graph test(bits_(), how_, kinds(in)), body(bits_(), how_, kinds(in));
-    node_id more = test.push(op::lt, {test.graph.inputs[0], number(test, most_turns)});
+    node_id more = test.push(op::lt, {test.graph.inputs[0], number(test, max_turns)});
     if (chance(40)) more = test.push(op::bit_and, {more, test.predicate()});
     test.graph.outputs.push_back(more);
     body.graph.outputs.push_back(body.push(op::add, {body.graph.inputs[0], number(body, 1)}));

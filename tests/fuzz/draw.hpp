@@ -37,7 +37,7 @@ inline recipe large_recipe(std::mt19937_64& bits) {
                                             {32, 1024, 2}, {2, 3, 16384}, {5000, 17}, {65536},       {64, 1200}};
   recipe r;
   r.theme = themes[bits() % std::size(themes)];
-  r.most_elements = 100000;
+  r.max_elements = 100000;
   r.steps = 8;
   return r;
 }
@@ -87,7 +87,7 @@ inline drawn draw(std::uint64_t seed, bool symbols) {
   if (style < 66) {
     d.kind = "small";
     d.how = small_recipe(bits);
-    d.how.most_elements = 512;
+    d.how.max_elements = 512;
     d.how.steps = 2 + static_cast<int>(bits() % 7);
   } else if (style < 75) {
     d.kind = "medium";
@@ -107,7 +107,7 @@ inline drawn draw(std::uint64_t seed, bool symbols) {
     d.kind += " with gradients";
     d.how.derivatives = 1 + static_cast<int>(bits() % 2);
     d.how.steps = std::min(d.how.steps, 6);
-    d.how.most_elements = std::min<std::int64_t>(d.how.most_elements, 20000);
+    d.how.max_elements = std::min<std::int64_t>(d.how.max_elements, 20000);
   }
   add_nothing(d.how, seed);
   d.graph = random_graph(bits(), d.how).graph;
@@ -123,7 +123,7 @@ inline drawn draw_control(std::uint64_t seed, bool symbols) {
   d.kind = "control";
   d.how = symbols && bits() % 4 == 0 ? symbolic_recipe(bits) : small_recipe(bits);
   if (d.symbolic()) d.kind += " symbolic";
-  d.how.most_elements = 200;
+  d.how.max_elements = 200;
   d.how.steps = 1 + static_cast<int>(bits() % 3);
   if (bits() % 3 == 0) {
     d.kind += " with gradients";

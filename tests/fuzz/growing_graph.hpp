@@ -22,10 +22,10 @@ using sinter::ir::shape;
 struct recipe {
   std::vector<dim> theme;           ///< extents that tensors are made of
   std::vector<std::int64_t> hints;  ///< values of the symbols in them
-  std::int64_t most_elements = 4096;
+  std::int64_t max_elements = 4096;
   int steps = 14;
   int derivatives = 0;  ///< gradients taken of what was drawn
-  std::size_t most_inputs = 10;
+  std::size_t max_inputs = 10;
   int depth = 0;  ///< of branches and loops around it
 };
 
@@ -170,7 +170,7 @@ class growing_graph {
       std::int64_t n = 1;
       for (const auto& e : a.dims) {
         n *= std::clamp<std::int64_t>(e.evaluate(how_.hints), 1, std::int64_t{1} << 31);
-        if (n > how_.most_elements) return false;
+        if (n > how_.max_elements) return false;
       }
     }
     try {
@@ -230,14 +230,14 @@ class growing_graph {
                    dtype::i8, dtype::i16, dtype::u8, dtype::u16, dtype::u32, dtype::u64, dtype::b8, dtype::f8_e4m3,
                    dtype::f8_e5m2});
   }
-  shape any_shape(std::size_t most_rank) {
+  shape any_shape(std::size_t max_rank) {
     shape s;
-    for (std::size_t r = below(most_rank + 1); r > 0; --r) s.push_back(chance(12) ? dim(1) : pick(how_.theme));
-    while (bulk(s) > how_.most_elements) s.pop_back();
+    for (std::size_t r = below(max_rank + 1); r > 0; --r) s.push_back(chance(12) ? dim(1) : pick(how_.theme));
+    while (bulk(s) > how_.max_elements) s.pop_back();
     return s;
   }
   node_id keep(node_id x) {
-    if (bulk(shape_of(x)) <= 4 * how_.most_elements) pool_.push_back(x);
+    if (bulk(shape_of(x)) <= 4 * how_.max_elements) pool_.push_back(x);
     return x;
   }
   /// A recent node more often than an old one.
@@ -292,7 +292,7 @@ class growing_graph {
 
   /// Some tensor of this dtype and shape: one that exists, a broadcast, an input, a literal.
   node_id tensor(dtype t, const shape& s) {
-    if (bulk(s) > 4 * how_.most_elements) throw user_error("too large");
+    if (bulk(s) > 4 * how_.max_elements) throw user_error("too large");
     std::vector<node_id> same, exact;
     for (auto x : pool_)
       if (shape_of(x) == s) (type_of(x) == t ? exact : same).push_back(x);
@@ -312,10 +312,10 @@ class growing_graph {
           return broadcast(reshape(cast(x, t), small), s);
         } catch (const user_error&) {}
       }
-      if (graph.inputs.size() < how_.most_inputs) return broadcast(keep(input(t, small)), s);
+      if (graph.inputs.size() < how_.max_inputs) return broadcast(keep(input(t, small)), s);
     }
     if (!s.empty() && chance(12)) return iota(t, s);
-    if (chance(15) || graph.inputs.size() >= how_.most_inputs) return literal(t, s);
+    if (chance(15) || graph.inputs.size() >= how_.max_inputs) return literal(t, s);
     return keep(input(t, s));
   }
 

@@ -227,7 +227,7 @@ inline planned plan_graph(sinter::ir::graph g, std::vector<layout> layouts, std:
   p.layouts = std::move(layouts);
   // Of half of the graphs, intermediates that products read or write have gaps between their rows.
   sinter::engine::plan::target host;
-  if (g.size() % 2 == 1) host.padding = {.alignment = 16, .least_row = 1, .least_array = 1};
+  if (g.size() % 2 == 1) host.padding = {.alignment = 16, .min_row = 1, .min_array = 1};
   p.kernels = sinter::engine::plan::fuse(g, memory, host);
   for (const auto& k : p.kernels.kernels) p.sources.push_back(sinter::engine::emit::cpu(k));
   p.graph = std::move(g);
@@ -304,9 +304,9 @@ inline std::string run(const planned& p, const batch& b, const inputs& in, const
     std::vector<void*> args;
     for (const auto& u : p.kernels.kernels[k].buffers) args.push_back(table[static_cast<std::size_t>(slot.at(u.id))]);
     const auto& memory = p.sources[k].scratch;
-    constexpr std::int64_t most_threads = 3;
-    const guarded local(static_cast<std::size_t>(memory.bytes(sizes, most_threads)), 0xff);
-    const std::int64_t parts[] = {memory.threads(sizes, most_threads), memory.of_thread(sizes)};
+    constexpr std::int64_t max_threads = 3;
+    const guarded local(static_cast<std::size_t>(memory.bytes(sizes, max_threads)), 0xff);
+    const std::int64_t parts[] = {memory.threads(sizes, max_threads), memory.of_thread(sizes)};
     if (memory.by_thread()) std::memcpy(local.data(), parts, sizeof(parts));
     b.entry(p.first + k)(args.data(), reinterpret_cast<char*>(local.data()), sizes.data());
     if (!local.intact()) return "kernel " + std::to_string(k) + " writes outside its scratch memory";

@@ -361,7 +361,7 @@ settings parse(int argc, char** argv) {
     } else if (name == "--seconds") {
       s.seconds = std::strtod(text.c_str(), nullptr);
     } else if (name == "--threads") {
-      s.threads = static_cast<unsigned>(std::clamp<int>(std::atoi(text.c_str()), 1, fuzz::most_threads));
+      s.threads = static_cast<unsigned>(std::clamp<int>(std::atoi(text.c_str()), 1, fuzz::max_threads));
     } else {
       usage();
     }

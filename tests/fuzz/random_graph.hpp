@@ -260,7 +260,7 @@ class random_graph : public growing_graph {
     for (const auto& i : axes) {
       a.dims.push_back(i.extent);
       elements *= std::max<std::int64_t>(i.extent.evaluate(how_.hints), 1);
-      if (elements > how_.most_elements) return;
+      if (elements > how_.max_elements) return;
     }
     a.dims.insert(a.dims.end(), starts.begin(), starts.end());
     for (std::size_t d = 0; d < s.size(); ++d)
@@ -426,7 +426,7 @@ class random_graph : public growing_graph {
               features = pick(how_.theme);
     const bool heads = chance(60);
     const auto of = [&](const dim& places) { return heads ? shape{batch, places, features} : shape{places, features}; };
-    if (bulk({batch, queries, keys, features}) > 10 * how_.most_elements) return;
+    if (bulk({batch, queries, keys, features}) > 10 * how_.max_elements) return;
     attributes a;
     a.ints = {heads, 1};
     const node_id q = tensor(t, of(queries)), k = tensor(t, of(keys)), v = tensor(t, of(keys));
@@ -565,7 +565,7 @@ class random_graph : public growing_graph {
       for (const auto& p : parts) s.insert(s.end(), p.begin(), p.end());
       return s;
     };
-    if (bulk(join({b, m, k, n})) > 40 * how_.most_elements) return;
+    if (bulk(join({b, m, k, n})) > 40 * how_.max_elements) return;
     attributes a;
     a.ints = {nb, nk};
     node_id y = push(op::dot, {operand(t, join({b, m, k})), operand(t, join({b, k, n}))}, a);

@@ -15,7 +15,7 @@ TEST_CASE("graphs far too large to run are refused or planned, on the host and f
       how.theme = {fuzz::dim::symbol(0), fuzz::dim::symbol(1), fuzz::dim::symbol(0) * fuzz::dim::symbol(1), 65536};
       how.hints = {100000, 70000};
     }
-    how.most_elements = (std::int64_t{1} << 31) - 1;
+    how.max_elements = (std::int64_t{1} << 31) - 1;
     how.derivatives = seed % 2 == 0;
     try {
       const fuzz::random_graph made(bits(), how);

@@ -39,7 +39,7 @@ inline drawn draw_transforms(std::uint64_t seed, bool symbols, lanes_of& l) {
   drawn d;
   d.how = symbols && bits() % 6 == 0 ? symbolic_recipe(bits) : small_recipe(bits);
   d.how.steps = control ? 1 + static_cast<int>(bits() % 2) : 3 + static_cast<int>(bits() % 6);
-  d.how.most_elements = 200;
+  d.how.max_elements = 200;
   add_nothing(d.how, seed);
   const auto has_floats = [&](const auto& nodes) {
     return std::any_of(nodes.begin(), nodes.end(), [&](node_id id) { return sinter::is_float(d.graph[id].type); });

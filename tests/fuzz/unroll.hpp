@@ -83,7 +83,7 @@ class unroller {
   values loop_while(const sinter::ir::opaque& step, const values& in) {
     values now = in;
     node_id active = to_.constant(dtype::b8, scalar{0, 1}, {});
-    for (std::int64_t turn = 0; turn < most_turns; ++turn) {
+    for (std::int64_t turn = 0; turn < max_turns; ++turn) {
       active = to_.push(op::bit_and, {active, copy(step.parts[0], now)[0]}, {});
       const values next = copy(step.parts[1], now);
       for (std::size_t k = 0; k < step.carried; ++k) now[k] = either(active, next[k], now[k]);

@@ -24,8 +24,8 @@ struct place_in_run {
   std::atomic<double> since{0};
 };
 
-inline constexpr unsigned most_threads = 64;
-inline std::array<place_in_run, most_threads> places;
+inline constexpr unsigned max_threads = 64;
+inline std::array<place_in_run, max_threads> places;
 inline thread_local place_in_run* here = &places[0];
 
 inline void now_at(std::uint64_t seed, const char* step) {
@@ -53,15 +53,15 @@ inline void on_signal(int number) {
 }
 
 /// Ends the program when a thread is at one seed for more than this many seconds.
-inline void start_watching(int most_seconds) {
+inline void start_watching(int max_seconds) {
   for (int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) ::signal(number, on_signal);
-  std::thread([most_seconds] {
+  std::thread([max_seconds] {
     for (;;) {
       std::this_thread::sleep_for(std::chrono::seconds(1));
       for (const auto& at : places) {
         const double since = at.since;
-        if (since == 0 || now() - since < most_seconds) continue;
-        tell(at, "more seconds than", most_seconds);
+        if (since == 0 || now() - since < max_seconds) continue;
+        tell(at, "more seconds than", max_seconds);
         ::_exit(3);
       }
     }

@@ -170,9 +170,9 @@ void try_file(const std::string& file, format as, std::uint64_t choice) {
   }
   // A graph, and each part of one, has a block of nodes at least.
   const auto parts = static_cast<std::size_t>(std::count(file.begin(), file.end(), '{'));
-  const std::size_t most_allowed = as == graph_file ? 16 * file.size() + (parts + 2) * (std::size_t{1} << 15)
-                                                    : 1024 * file.size() + (std::size_t{16} << 20);
-  if (most - before > most_allowed) found("it takes too much memory");
+  const std::size_t max_allowed = as == graph_file ? 16 * file.size() + (parts + 2) * (std::size_t{1} << 15)
+                                                   : 1024 * file.size() + (std::size_t{16} << 20);
+  if (most - before > max_allowed) found("it takes too much memory");
   if (as == graph_file) try {
       try_graph(file);
     } catch (const user_error&) {}

@@ -99,7 +99,7 @@ TEST_CASE("Adam of parameters of all sizes, recorded or not, lent or kept") {
       CHECK(r.kernels <= 2);
       std::string text;
       for (const auto& s : r.sources) text += s;
-      CHECK(places(text, "kin.p[") > 0);
+      CHECK(places(text, "members.p[") > 0);
     }
 }
 

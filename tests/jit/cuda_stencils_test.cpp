@@ -16,7 +16,7 @@ using vector = tensor<float, 1>;
 using matrix = tensor<float, 2>;
 
 template <class F, class X>
-void check(const std::string& name, F f, const X& x, double most_seconds) {
+void check(const std::string& name, F f, const X& x, double max_seconds) {
   CAPTURE(name);
   const auto want = X(f(x)).to_vector();
   const auto same = [&](const X& y) {
@@ -27,7 +27,7 @@ void check(const std::string& name, F f, const X& x, double most_seconds) {
   for (const auto open : {dynamic::no, dynamic::yes}) {
     const auto start = std::chrono::steady_clock::now();
     same(compile(f, {.dynamic = open})(x));
-    CHECK(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < most_seconds);
+    CHECK(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < max_seconds);
   }
   same(compile(f, {.backend = "reference"})(x));
   if (device_count() > 0) same(compile(f)(x.to(device::cuda(0))));

@@ -139,7 +139,7 @@ TEST_CASE("where parameters take 4 KB, and more operands take turns than a recor
       return f(x.p.all, x.m.all, x.v.all, x.g.all, rate);
     };
     check_adam(call(0, 0.5f), sets[0], 0.5f);
-    CHECK(f.report().sources[0].find("* const all_kin") != std::string::npos);
+    CHECK(f.report().sources[0].find("* const all_members") != std::string::npos);
     for (int round = 0; round < 3; ++round) {
       std::vector<decltype(call(0, 0))> kept;
       asked = {};
@@ -215,7 +215,7 @@ TEST_CASE("updates within loops: each turn has a table of its own") {
       }
       std::string text;
       for (const auto& source : f.report().sources) text += source;
-      CHECK(text.find("* const all_kin") != std::string::npos);
+      CHECK(text.find("* const all_members") != std::string::npos);
     }
   };
   check(unrolled);
@@ -245,7 +245,7 @@ TEST_CASE("numbers of the host in a table in memory") {
       for (std::size_t i = 0; i < all.size(); ++i)
         for (const float x : numbers(got[i])) REQUIRE(x == 2 - 2 * all[i].rate);
     }
-    CHECK(f.report().sources[0].find("* const all_kin") != std::string::npos);
+    CHECK(f.report().sources[0].find("* const all_members") != std::string::npos);
     asked = {};
     f(all);
     CHECK(asked.launches + asked.graphs == 1);

@@ -339,7 +339,7 @@ auto hidden(const scarce& m, const ids& x, models::gpt2::caches<double> c, const
   return models::gpt2::hidden(m.inner, x, std::move(c), starts);
 }
 tensor<double, 3> scores(const scarce& m, const tensor<double, 3>& h) { return models::gpt2::scores(m.inner, h); }
-std::int64_t most_places(const scarce& m) { return models::gpt2::most_places(m.inner); }
+std::int64_t max_places(const scarce& m) { return models::gpt2::max_places(m.inner); }
 models::gpt2::caches<double> room(const scarce& m, std::int64_t batch, std::int64_t places) {
   if (no_caches) throw std::runtime_error("no caches");
   return models::gpt2::room(m.inner, batch, places);

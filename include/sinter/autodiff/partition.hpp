@@ -121,7 +121,7 @@ inline bool is_free(const ir::node& n) {
 }
 
 /// Terms of a sum that may be computed again.
-inline constexpr double most_terms = 32;
+inline constexpr double max_terms = 32;
 
 /// True for values that a derivative may compute again: by elements, by moves, and by short sums. Products, long sums, scans,
 /// sorts, gathers, random numbers and opaque steps are computed once.
@@ -129,7 +129,7 @@ inline bool may_recompute(const ir::graph& g, const ir::node& n) {
   if (ir::is_pointwise(n.code)) return ir::row(n.code).rule != ir::dtype_rule::random;
   if (ir::is_view(n.code) || is_free(n) || n.code == ir::op::pad || n.code == ir::op::concat) return true;
   return n.code == ir::op::reduce &&
-         elements_of(g[n.in[0]].extents) <= most_terms * std::max(1.0, elements_of(n.extents));
+         elements_of(g[n.in[0]].extents) <= max_terms * std::max(1.0, elements_of(n.extents));
 }
 
 /// Operations that computing a value again takes.

@@ -23,8 +23,8 @@ inline constexpr bool has_relu(convolution_epilogue e) {
 
 /// Extents and distances of an array's axes, in elements.
 struct convolution_array {
-  static constexpr std::size_t most_axes = 5;
-  std::array<std::int64_t, most_axes> extents{}, strides{};
+  static constexpr std::size_t max_axes = 5;
+  std::array<std::int64_t, max_axes> extents{}, strides{};
   bool operator==(const convolution_array&) const = default;
 };
 

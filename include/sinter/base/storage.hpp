@@ -49,7 +49,7 @@ class storage {
   /// The device of the memory; the host for an empty handle.
   device where() const noexcept { return block_ ? block_->where : device{}; }
   /// Must be called before elements in host memory are accessed: waits for a pending copy to them.
-  void settle() const {
+  void wait() const {
     if (block_)
       if (auto* const wait = block_->arrive.load(std::memory_order_acquire)) [[unlikely]]
         wait(block_);

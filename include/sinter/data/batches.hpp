@@ -90,7 +90,7 @@ inline sinter::detail::handle rows_of(const sinter::detail::handle& x, std::span
     return sinter::detail::take_at(x, i, 0, extents, at);
   }
   const sinter::detail::handle from = sinter::detail::contiguous(x, at);
-  from.memory.settle();
+  from.memory.wait();
   const sinter::detail::handle to = sinter::detail::allocate("data::batches", x.type, extents, at);
   std::size_t bytes = size_of(x.type);
   for (int i = 1; i < extents.rank; ++i) bytes *= static_cast<std::size_t>(extents[i].bits);

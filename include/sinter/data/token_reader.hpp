@@ -64,7 +64,7 @@ class token_reader {
     if (!model) damaged("has no model");
     const json_node *const vocabulary = part(*model, "vocab"), *const more = part(*root_, "added_tokens");
     const std::size_t entries = std::size_t{vocabulary ? vocabulary->count : 0} + (more ? more->count : 0);
-    ids_ = std::min<std::size_t>(most_tokens, entries * 2 + (std::size_t{1} << 16));
+    ids_ = std::min<std::size_t>(max_tokens, entries * 2 + (std::size_t{1} << 16));
     if (const json_node* const n = part(*root_, "normalizer")) normalizers(*n);
     if (const json_node* const n = part(*root_, "pre_tokenizer")) cuts(*n);
     read_model(*model);
@@ -101,10 +101,10 @@ class token_reader {
     if (n && n->kind != json_kind::boolean) damaged("its \"" + std::string(name) + "\" is neither true nor false");
     return n ? n->truth : otherwise;
   }
-  static constexpr std::int64_t most_tokens = 10'000'000;
+  static constexpr std::int64_t max_tokens = 10'000'000;
   std::int64_t token_number(const json_node& n, const char* what) const {
-    if (n.kind != json_kind::number || !(n.number >= 0) || n.number >= most_tokens || n.number != std::floor(n.number))
-      damaged(std::string(what) + " is no whole number from 0 to " + std::to_string(most_tokens - 1));
+    if (n.kind != json_kind::number || !(n.number >= 0) || n.number >= max_tokens || n.number != std::floor(n.number))
+      damaged(std::string(what) + " is no whole number from 0 to " + std::to_string(max_tokens - 1));
     return static_cast<std::int64_t>(n.number);
   }
   std::int64_t whole(const json_node& of, std::string_view name, std::int64_t otherwise) const {
@@ -119,7 +119,7 @@ class token_reader {
     tree_.each(*n, f);
   }
 
-  static constexpr std::size_t most_framed = 1024;
+  static constexpr std::size_t max_framed = 1024;
   /// Each step reads each text.
   void few(std::size_t steps) const {
     if (steps >= 256) damaged("its normalizer, pre-tokenizer or decoder has more than 256 steps");
@@ -329,7 +329,7 @@ class token_reader {
     each(m, "vocab", [&](const json_node& n) {
       const bool pair = n.kind == json_kind::array && n.count == 2 && tree_.at(n.first).kind == json_kind::text &&
                         tree_.at(tree_.at(n.first).next).kind == json_kind::number;
-      if (!pair || to_.texts.size() >= most_tokens)
+      if (!pair || to_.texts.size() >= max_tokens)
         damaged("token " + std::to_string(to_.texts.size()) + " is no pair of a text and a score");
       const double score = tree_.at(tree_.at(n.first).next).number;
       if (!std::isfinite(score)) damaged("token " + std::to_string(to_.texts.size()) + " has no finite score");
@@ -402,7 +402,7 @@ class token_reader {
     if (type != "TemplateProcessing") unknown("the post-processor " + type);
     bool seen = false;
     each(n, "single", [&](const json_node& item) {
-      if (++items_ > most_framed) too_long();
+      if (++items_ > max_framed) too_long();
       if (const json_node* const s = part(item, "SpecialToken"))
         frame(n, text(*s, "id"), seen ? to_.behind : to_.before);
       else if (part(item, "Sequence") && !seen) seen = true;
@@ -424,11 +424,11 @@ class token_reader {
     each(*one, "ids", [&](const json_node& id) { frame(token_number(id, "a token of its template"), to); });
   }
   void frame(std::int64_t id, std::vector<std::int64_t>& to) const {
-    if (to_.before.size() + to_.behind.size() >= most_framed) too_long();
+    if (to_.before.size() + to_.behind.size() >= max_framed) too_long();
     to.push_back(checked(id));
   }
   [[noreturn]] void too_long() const {
-    damaged("its template has more than " + std::to_string(most_framed) + " tokens");
+    damaged("its template has more than " + std::to_string(max_framed) + " tokens");
   }
 
   // ---- decoder

@@ -169,7 +169,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     if (!e || !e->is_stale()) return e;
     const location at = e->watch->stale_line();
     stale = sinter::detail::located("a tensor that the function captures by reference was assigned anew", at);
-    if (++reassigned_ == most_silent)
+    if (++reassigned_ == max_silent)
       logs::write(
           "warning",
           sinter::detail::located(
@@ -472,7 +472,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   const location where_;
   limits limits_;  ///< under building_
   size_policy sizes_;
-  static constexpr int most_silent = 3;
+  static constexpr int max_silent = 3;
   int reassigned_ = 0;             ///< number of reassigned captured tensors; under building_
   bool told_of_key_ = false;       ///< under building_
   std::recursive_mutex building_;  ///< held while a specialisation is made; a traced function may call it again

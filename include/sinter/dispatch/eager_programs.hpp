@@ -85,7 +85,7 @@ class stage_table {
     std::unordered_map<std::string, stage_entry> gone;  // freed without the lock
     {
       const std::lock_guard lock(mutex_);
-      if (known_.size() >= most_stages) known_.swap(gone);
+      if (known_.size() >= max_stages) known_.swap(gone);
       const auto [at, fresh] = known_.try_emplace(key.text());
       stage_entry& e = at->second;
       if (fresh) e.numbers = key.numbers();
@@ -120,7 +120,7 @@ class stage_table {
     return build(std::move(t), arguments, how, s.where);
   }
 
-  static constexpr std::size_t most_stages = 1 << 14;
+  static constexpr std::size_t max_stages = 1 << 14;
   std::mutex mutex_;
   std::unordered_map<std::string, stage_entry> known_;
 };

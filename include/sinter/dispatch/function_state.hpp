@@ -128,7 +128,7 @@ class function_state {
   /// The constants that are arguments of segments of one structure; by this graph if it is the first.
   varying varying_of(std::uint64_t structure, const ir::graph& g, const series<ir::node_id>& constants) {
     const std::lock_guard lock(mutex_);
-    if (constants_.size() >= most_segments) constants_.clear();
+    if (constants_.size() >= max_segments) constants_.clear();
     return constants_.try_emplace(structure, g, constants).first->second;
   }
   /// Sets the varying constants of a structure.
@@ -216,9 +216,9 @@ class function_state {
     const auto interpreted = [](const segment& x) { return !x.how.compiled; };
     if (interpreted(s) && std::count_if(segments_.begin(), segments_.end(), [&](const auto& x) {
                             return interpreted(x.second);
-                          }) > limits::most_of_one_place)
+                          }) > limits::max_of_one_place)
       drop_segment(interpreted);
-    if (segments_.size() > most_segments) drop_segment([](const segment&) { return true; });
+    if (segments_.size() > max_segments) drop_segment([](const segment&) { return true; });
     fit(&s);
     return code;
   }
@@ -237,7 +237,7 @@ class function_state {
     const std::lock_guard lock(mutex_);
     return !a.later && std::count_if(segments_.begin(), segments_.end(), [&](const auto& x) {
                          return x.second.how.compiled && x.second.how.set == a.set;
-                       }) == limits::most_of_one_place;
+                       }) == limits::max_of_one_place;
   }
 
   /// Builds may outlast the function: they use `self` to check.
@@ -255,7 +255,7 @@ class function_state {
     std::weak_ptr<const live_call> first;
   };
   using segments = std::unordered_map<std::string, segment>;
-  static constexpr std::size_t most_segments = 4096;
+  static constexpr std::size_t max_segments = 4096;
 
   /// Keeps a program for frequent extents, if texts leave room for it.
   void add(const std::string& key, series<std::int64_t> sizes, std::shared_ptr<const program> code) {
@@ -267,7 +267,7 @@ class function_state {
   }
 
   std::uint64_t tick() { return clock_.fetch_add(1, std::memory_order_relaxed) + 1; }
-  bool is_full() const { return place_.total() >= limits::most_of_one_place; }
+  bool is_full() const { return place_.total() >= limits::max_of_one_place; }
   bool reached(std::size_t n) const { return n >= most() || (n > 0 && is_full()); }
 
   std::size_t counted(const series<entry>& of, const void* signature) const {

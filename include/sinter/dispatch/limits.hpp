@@ -133,7 +133,7 @@ class place_count {
 /// The history of a function's misses. Used under the lock of the building thread.
 class limits {
  public:
-  static constexpr int most_of_one_place = 64;
+  static constexpr int max_of_one_place = 64;
 
   explicit limits(const options& how) : how_(how) {}
 
@@ -142,7 +142,7 @@ class limits {
     for (auto& t : tallies_)
       if (t.guard.what.kind == f.what.kind && t.guard.place == f.place) {
         ++t.times;
-        if (t.values.size() < most_values && std::find(t.values.begin(), t.values.end(), f.got) == t.values.end())
+        if (t.values.size() < max_values && std::find(t.values.begin(), t.values.end(), f.got) == t.values.end())
           t.values.push_back(f.got);
         return;
       }
@@ -153,12 +153,12 @@ class limits {
 
   /// "argument 0 axis 1: 37, 38, 39, ...": the guard that failed most often.
   std::string culprit() const {
-    const tally* const most = most_often();
+    const tally* const most = most_frequent();
     if (!most) return "none; its first calls differ in types";
     std::string out = most->guard.place;
     if (most->values.empty()) return out;
     out += ": " + text::join(most->values, ", ", [](const auto& value) { return value; });
-    return out + (most->values.size() == most_values ? ", ..." : "");
+    return out + (most->values.size() == max_values ? ", ..." : "");
   }
 
   /// The text of the only warning, or of the error; `then` says how further calls are answered.
@@ -166,7 +166,7 @@ class limits {
     const bool mine = static_cast<int>(specialisations) >= std::max(how_.recompile_limit, 1);
     return (mine ? "there are " + std::to_string(specialisations) +
                        " specialisations, as many as .recompile_limit allows"
-                 : "this line of the program has made " + std::to_string(most_of_one_place) +
+                 : "this line of the program has made " + std::to_string(max_of_one_place) +
                        " specialisations beyond the first of each of its functions") +
            "; the guard that kept failing: " + culprit() + ". " + then + instead() +
            "all it with fewer distinct values" + (mine ? ", or raise .recompile_limit" : "") +
@@ -174,14 +174,14 @@ class limits {
   }
 
  private:
-  static constexpr std::size_t most_values = 8;
+  static constexpr std::size_t max_values = 8;
   struct tally {
     failed_guard guard;
     int times = 0;
     series<std::string> values;
   };
 
-  const tally* most_often() const {
+  const tally* most_frequent() const {
     const tally* most = nullptr;
     for (const auto& t : tallies_)
       if (!most || t.times > most->times) most = &t;
@@ -190,7 +190,7 @@ class limits {
 
   /// "Make it a tensor, …, or c", or "C".
   std::string instead() const {
-    const tally* const most = most_often();
+    const tally* const most = most_frequent();
     std::string what = most ? most->guard.advice : "";
     if (what.empty()) return "C";
     what[0] = static_cast<char>(what[0] - 'a' + 'A');

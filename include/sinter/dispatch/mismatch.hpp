@@ -23,11 +23,11 @@ inline series<failed_guard> failed_guards(const series<std::shared_ptr<specialis
     if (e->when.signature() == c.signature && (!last || e->used.load() > last->used.load())) last = e.get();
   series<failed_guard> out;
   if (!last) return out;
-  constexpr std::size_t most_told = 16;
+  constexpr std::size_t max_told = 16;
   for (const auto& m : last->when.differences(c)) {
     failed_guard f = in_words(m, last->when, c, trace);
     if (out.empty() || text_of(out.back()) != text_of(f)) out.push_back(std::move(f));  // else another word of one text
-    if (out.size() == most_told) break;
+    if (out.size() == max_told) break;
   }
   return out;
 }

@@ -61,9 +61,9 @@ inline std::string differing_number(function_state& held, const ir::graph& g) {
   });
   if (at == ir::no_node) return {};
   sort_stably(values, [](const auto& a, const auto& b) { return a.first < b.first; });
-  constexpr std::size_t most_values = 8;
-  const bool more = values.size() > most_values;
-  if (more) values.resize(most_values);
+  constexpr std::size_t max_values = 8;
+  const bool more = values.size() > max_values;
+  if (more) values.resize(max_values);
   return sinter::detail::located("the guard that kept failing: a number in the graph, " +
                                      text::join(values, ", ", [](const auto& v) { return v.second; }) +
                                      (more ? ", ..." : ""),
@@ -86,7 +86,7 @@ inline void refuse_segment(const tracer& t, const ir::graph& g, const std::strin
                            "it with fewer distinct "
                            "extents, raise .recompile_limit, or say .on_limit = on_limit::evict";
   if (a.by_place) {
-    message = "this line of the program has made " + std::to_string(limits::most_of_one_place) +
+    message = "this line of the program has made " + std::to_string(limits::max_of_one_place) +
               " specialisations beyond the first of each of its functions, segments between graph breaks among them";
     const std::string differs = differing_number(*t.call->held, g);
     message += "; " + (differs.empty() ? "this call has " + extents : differs);
@@ -175,7 +175,7 @@ inline std::shared_ptr<const program> segment_program(const tracer& t, const ir:
   const auto code = held.keep(key, {build(fresh, inputs, how, where), fresh->graph, layout, in});
   if (later) held.build_later(key, *fresh, inputs, where);
   if (in.compiled && held.just_many(in))
-    logs::warn_once(logs::printable(how.name) + ": " + std::to_string(limits::most_of_one_place) +
+    logs::warn_once(logs::printable(how.name) + ": " + std::to_string(limits::max_of_one_place) +
                     " segments between graph breaks have been made in one call, and more are. " + keep_tensors);
   return code;
 }

@@ -63,7 +63,7 @@ struct specialisation : served {
     const std::lock_guard lock(reading_);
     erase_if(segments_, [](const noted& n) { return n.alive.expired(); });
     for (const auto& p : did.programs)
-      if (segments_.size() < most_noted &&
+      if (segments_.size() < max_noted &&
           std::none_of(segments_.begin(), segments_.end(), [&](const noted& n) { return n.code == p.get(); }))
         segments_.push_back({p.get(), p});
     did_.add(did);
@@ -112,7 +112,7 @@ struct specialisation : served {
     const program* code = nullptr;
     std::weak_ptr<const program> alive;
   };
-  static constexpr std::size_t most_noted = 256;
+  static constexpr std::size_t max_noted = 256;
   mutable std::mutex reading_;
   segments_run did_;  ///< without programs
   series<noted> segments_;

@@ -39,11 +39,11 @@ inline std::string joined_text(const sorted_set<std::string>& all) {
 
 /// The greatest number of inlined costly operations. With more, each is a call, because compile time grows faster than their
 /// number.
-inline constexpr std::ptrdiff_t most_inlined = 32;
+inline constexpr std::ptrdiff_t max_inlined = 32;
 
 inline bool is_costly(const instruction& i) { return i.kind == kind::compute && ir::is_expensive(i.code); }
 inline bool calls_functions(const kernel& k) {
-  return std::count_if(k.body.begin(), k.body.end(), is_costly) > most_inlined;
+  return std::count_if(k.body.begin(), k.body.end(), is_costly) > max_inlined;
 }
 /// "called_tanh_f32".
 inline std::string called_name(const instruction& i) {

@@ -74,7 +74,7 @@ SINTER_API void copy(void* to, device to_where, const void* from, device from_wh
 /// Copies between two storages, after their work on other streams; neither is reused before the copy is done.
 SINTER_API void copy(const storage& to, void* place, const storage& from, const void* data, std::size_t bytes);
 
-/// Host memory for a copy of elements of a GPU in `from`. The copy may still be pending: storage::settle() waits for it.
+/// Host memory for a copy of elements of a GPU in `from`. The copy may still be pending: storage::wait() waits for it.
 SINTER_API storage copy_to_host(const storage& from, const void* data, std::size_t bytes);
 
 /// Waits until the device has finished all its work. Throws system_error for a failure there, naming the kernel.

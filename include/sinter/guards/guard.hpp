@@ -65,9 +65,9 @@ inline std::string number_text(dtype type, std::int64_t bits) {
 
 /// The leaves of the first words of a call's statics, with values.
 inline series<leaf_text> words_of(const call& c, const tracing& trace) {
-  constexpr std::size_t most_words = 64;
+  constexpr std::size_t max_words = 64;
   series<leaf_text> out;
-  for (std::size_t i = 0; trace.describe && i < std::min(c.statics.size(), most_words); ++i)
+  for (std::size_t i = 0; trace.describe && i < std::min(c.statics.size(), max_words); ++i)
     out.push_back(trace.describe(trace.what, static_cast<int>(i), false));
   return out;
 }

@@ -23,7 +23,7 @@ class size_policy {
     series<char> varies;
     series<std::int64_t> divisor;  ///< common divisor of all extents so far
   };
-  static constexpr std::size_t most_seen = 64;
+  static constexpr std::size_t max_seen = 64;
   std::mutex mutex_;
   series<seen> seen_;
 };

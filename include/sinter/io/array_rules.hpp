@@ -122,7 +122,7 @@ SINTER_API array array_of(sinter::detail::handle h, location at) {
     engine::copy(out.memory, out.memory.data(), h.memory, h.data, bytes);
     out.data = static_cast<std::byte*>(out.memory.data());
   } else {
-    h.memory.settle();
+    h.memory.wait();
     out.memory = h.memory;
     out.data = h.data;
   }

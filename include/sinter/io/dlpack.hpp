@@ -96,7 +96,7 @@ Managed* export_dl(sinter::detail::handle h, location at) {
   const device where = h.memory.where();
   // The consumer may use another stream.
   if (where.is_cuda()) engine::synchronize(where);
-  else h.memory.settle();
+  else h.memory.wait();
   auto* const e = new exported<Managed>;
   for (int i = 0; i < h.extents.rank; ++i) {
     e->shape[i] = h.extents[i].bits;

@@ -34,7 +34,7 @@ class attention_finder {
   }
 
  private:
-  static constexpr int most_depth = 64;
+  static constexpr int max_depth = 64;
 
   const node& of(node_id id) const { return g_[id]; }
   const char* refuse(node_id id, const char* why) {
@@ -178,7 +178,7 @@ class attention_finder {
   /// From the product's operand to the numerators, which are what the divisor sums.
   const char* weights(attention_site& site) {
     node_id id = of(mix_).in[0];
-    for (int steps = 0; steps < most_depth; ++steps) {
+    for (int steps = 0; steps < max_depth; ++steps) {
       id = below(id);
       if (id == summed_) {
         exp_ = id;

@@ -157,12 +157,12 @@ inline polynomial of_term(term t) {
 
 /// p / by, if the remainder is 0.
 inline std::optional<polynomial> exact_quotient(polynomial p, const polynomial& by) {
-  constexpr int most_steps = 64;
+  constexpr int max_steps = 64;
   const term divisor = leading(by);
   polynomial out;
   for (int step = 0; !p.terms.empty() || p.constant != 0; ++step) {
     term t = leading(p);
-    if (step == most_steps || !divide_term(t, divisor)) return std::nullopt;
+    if (step == max_steps || !divide_term(t, divisor)) return std::nullopt;
     term away = t;
     away.coefficient *= -1;
     out = sum_of(std::move(out), of_term(std::move(t)));
@@ -205,9 +205,9 @@ inline const atom* lone_quotient(const polynomial& p) {
 /// floor(a / k) for a number k, in canonical form: coefficients below k, and merged equal quotients. The remaining dividend
 /// is not negative.
 inline dim quotient_by_number(const dim& a, std::int64_t k) {
-  constexpr std::int64_t most_divisor = std::int64_t{1} << 31;
+  constexpr std::int64_t max_divisor = std::int64_t{1} << 31;
   if (const auto n = a.number()) return dim(floor_of(*n, k));
-  if (const auto in = as_one_quotient(*a.symbolic()); in && k < most_divisor && in->divisor < most_divisor)
+  if (const auto in = as_one_quotient(*a.symbolic()); in && k < max_divisor && in->divisor < max_divisor)
     return quotient_by_number(in->dividend, in->divisor * k);
   if (const atom* const q = lone_quotient(*a.symbolic())) return floor_div(q->dividend, q->divisor * dim(k));
   polynomial whole, left;
@@ -352,16 +352,16 @@ SINTER_API dim floor_div(const dim& a, const dim& b) {
 }
 
 SINTER_API bool is_always_zero(const dim& d) {
-  constexpr std::int64_t most_cases = 1024;
+  constexpr std::int64_t max_cases = 1024;
   if (d.is_number()) return d.is(0);
   sorted_map<int, std::int64_t> periods;
   detail::add_symbols(periods, d);
   std::int64_t cases = 1;
   for (auto& [symbol, period] : periods) {
-    period = detail::period_of(d, symbol, most_cases);
+    period = detail::period_of(d, symbol, max_cases);
     cases = detail::clamped_product(cases, period);
   }
-  if (cases <= 1 || cases > most_cases) return false;
+  if (cases <= 1 || cases > max_cases) return false;
   for (std::int64_t i = 0; i < cases; ++i) {
     dim at = d;
     std::int64_t rest = i;

@@ -245,7 +245,7 @@ SINTER_API std::shared_ptr<const code> compile(const ir::graph& given, std::span
   const ir::graph& ready = exchanges ? with : traced;
   saved_program saved(traced, ready, where, structure,
                       chosen.compiles && !chosen.registered && !structure.empty() && !layout.any_open() && !c->page &&
-                          !inside && c->about.nodes_traced >= least_nodes_saved && !tells_stages());
+                          !inside && c->about.nodes_traced >= min_nodes_saved && !tells_stages());
   if (!loaded(*c, saved, ready, arguments, how)) {
     c->planned = [&saved](code& of, sized& steps) { saved.save(of, steps); };
     make(*c, chosen, ready, arguments, how, kept);
@@ -354,7 +354,7 @@ class bound_program final : public program {
     }
     auto made = make_on_heap<const instance>(make_sized(*code_, sizes), pool_, hot_calls);
     const std::lock_guard lock(mutex_);
-    if (open_.size() == most_instances) open_.pop_back();
+    if (open_.size() == max_instances) open_.pop_back();
     open_.push_back(made);
     return made;
   }
@@ -500,7 +500,7 @@ class bound_program final : public program {
   std::string name_;                               ///< the function's
   std::shared_ptr<const instance> fixed_;          ///< for a program whose sizes are numbers
 
-  static constexpr std::size_t most_instances = 16;
+  static constexpr std::size_t max_instances = 16;
   static constexpr std::uint64_t hot_calls = 8;  ///< number of calls with the same sizes before these are recorded
   mutable std::mutex mutex_;
   mutable series<std::shared_ptr<const instance>> open_;
@@ -540,12 +540,12 @@ class code_table {
     std::unordered_map<std::string, std::shared_ptr<const code>>
         gone;  // freed without the lock: it may hold users' functions
     const std::lock_guard lock(mutex_);
-    if (known_.size() >= most_programs) known_.swap(gone);
+    if (known_.size() >= max_programs) known_.swap(gone);
     return known_.emplace(std::move(key), std::move(made)).first->second;
   }
 
  private:
-  static constexpr std::size_t most_programs = 4096;
+  static constexpr std::size_t max_programs = 4096;
   std::mutex mutex_;
   std::unordered_map<std::string, std::shared_ptr<const code>> known_;
 };

@@ -60,7 +60,7 @@ inline bool are_intermediates(const series<std::int64_t>& offsets, std::int64_t 
 inline bool is_right(const run::step& s, int operands, std::int64_t scratch_bytes) {
   const auto* const call = dynamic_cast<const host_function*>(s.call.get());
   if (s.members == 0 || s.operands.size() % s.members != 0 || s.numbers.size() % s.members != 0) return false;
-  if (s.scratch < 0 || s.scratch > scratch_bytes || s.threads < 0 || s.threads > run::most_threads()) return false;
+  if (s.scratch < 0 || s.scratch > scratch_bytes || s.threads < 0 || s.threads > run::max_threads()) return false;
   if (s.of_thread < 0 || (s.threads > 0 && s.of_thread > (scratch_bytes - s.scratch) / s.threads)) return false;
   if (call && (s.members != 1 || call->operands() != s.operands.size() || s.threads != 0 ||
                call->scratch_bytes() > scratch_bytes - s.scratch))

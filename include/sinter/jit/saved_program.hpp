@@ -179,7 +179,7 @@ class known_calls {
 };
 
 /// The greatest size of a program's texts.
-inline constexpr std::size_t most_text_bytes = std::size_t{256} << 20;
+inline constexpr std::size_t max_text_bytes = std::size_t{256} << 20;
 
 /// The texts of a program, and their parts, each once.
 template <class Bytes>
@@ -200,7 +200,7 @@ void walk_texts(Bytes& a, kernel_texts& all) {
   walk_list(a, parts);
   walk_list(a, made_of, [&](series<std::uint64_t>& numbers) { walk_list(a, numbers); });
   if constexpr (Bytes::reads) {
-    std::size_t left = most_text_bytes;
+    std::size_t left = max_text_bytes;
     for (const auto& numbers : made_of) {
       std::string text;
       for (const std::uint64_t n : numbers) {
@@ -321,7 +321,7 @@ inline bool read_program(std::string_view bytes, const ir::graph& g, code& c, si
 }
 
 /// Graphs of fewer nodes are planned as fast as a file is read.
-inline constexpr std::size_t least_nodes_saved = 200;
+inline constexpr std::size_t min_nodes_saved = 200;
 
 /// All facts that decide a plan, as text; empty if the planner's build cannot be identified. `structure` identifies the
 /// graph, the options and the arguments.
@@ -334,8 +334,7 @@ inline std::string program_key(const ir::graph& traced, device where, const know
   key += "attention " + std::string(attention_setting()) + "\n";
   if (checks_mesh()) key += "exchanges are compared\n";
   if (!where.is_cuda())
-    return key + "isa " + run::instruction_set() + "\nthreads " + std::to_string(run::most_threads()) + "\n" +
-           structure;
+    return key + "isa " + run::instruction_set() + "\nthreads " + std::to_string(run::max_threads()) + "\n" + structure;
   const run::cuda::gpu& gpu = run::cuda::device_at(where.index);
   return key + gpu.name + " " + std::to_string(gpu.capability) + " " + std::to_string(gpu.multiprocessors) +
          "\nparameters " + std::to_string(run::cuda::parameter_bytes()) + "\nblas " +
@@ -430,7 +429,7 @@ class saved_program {
     if (!order_) return;
     const std::string name(order_->name(0));
     std::string sent = run::detail::pack_entry({&name, 1}, bytes.out);
-    if (sent.size() <= run::kernel_order::most_bytes) order_->give({0}, std::move(sent));
+    if (sent.size() <= run::kernel_order::max_bytes) order_->give({0}, std::move(sent));
     order_.reset();
   }
 

@@ -53,7 +53,7 @@ struct planes {
 };
 
 /// The number of rows that are transformed together.
-inline constexpr std::int64_t most_lanes = 8;
+inline constexpr std::int64_t max_lanes = 8;
 /// The largest factor of a pass; a row with a larger prime factor is convolved with a chirp.
 inline constexpr std::int64_t largest_radix = 13;
 /// The length from which a row is a matrix whose columns and rows are transformed.
@@ -369,7 +369,7 @@ plan_pointer<T> make_plan(std::int64_t n, bool as_matrix) {
   const auto out = std::make_shared<plan<T>>();
   out->n = n;
   const std::int64_t side = as_matrix ? side_of(n) : 1;
-  if (side >= most_lanes) {
+  if (side >= max_lanes) {
     out->columns = make_plan<T>(side, false);
     out->rows = make_plan<T>(n / side, false);
     out->turns.reserve(static_cast<std::size_t>(2 * n));
@@ -389,12 +389,12 @@ plan_pointer<T> find_plan(std::int64_t n, bool as_matrix) {
   static std::mutex lock;
   static std::vector<std::pair<bool, plan_pointer<T>>> kept;
   static std::size_t all = 0;
-  constexpr std::size_t most = std::size_t{1} << 24, most_plans = 64;
+  constexpr std::size_t most = std::size_t{1} << 24, max_plans = 64;
   const std::lock_guard guard(lock);
   for (const auto& [matrix, p] : kept)
     if (p->n == n && matrix == as_matrix) return p;
   const auto made = make_plan<T>(n, as_matrix);
-  if (all + made->size() > most || kept.size() >= most_plans) kept.clear(), all = 0;
+  if (all + made->size() > most || kept.size() >= max_plans) kept.clear(), all = 0;
   if (made->size() <= most) kept.emplace_back(as_matrix, made), all += made->size();
   return made;
 }
@@ -499,12 +499,12 @@ void transform_sides(const plan<T>& how, const task<T>& what, const T* work, T* 
   }
 }
 
-/// f(first, lanes) for groups of at most most_lanes among n, on several threads.
+/// f(first, lanes) for groups of at most max_lanes among n, on several threads.
 template <class F>
 void by_lanes(std::int64_t n, std::int64_t work, F&& f) {
-  const std::int64_t groups = (n + most_lanes - 1) / most_lanes;
+  const std::int64_t groups = (n + max_lanes - 1) / max_lanes;
   sinter::detail::parallel(groups, work, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t g = begin; g < end; ++g) f(g * most_lanes, std::min(most_lanes, n - g * most_lanes));
+    for (std::int64_t g = begin; g < end; ++g) f(g * max_lanes, std::min(max_lanes, n - g * max_lanes));
   });
 }
 

@@ -126,9 +126,9 @@ inline std::int64_t threads() {
 /// Whether a loop over `work` elements runs on several threads: each of them, or each of eight, gets some microseconds of
 /// work. A parallel region takes about as long.
 inline bool worth_threads(std::int64_t work) {
-  constexpr std::int64_t least_of_two = 1 << 15;
+  constexpr std::int64_t min_of_two = 1 << 15;
   const std::int64_t n = threads();
-  return n > 1 && work >= least_of_two / 2 * (n < 8 ? n : 8);
+  return n > 1 && work >= min_of_two / 2 * (n < 8 ? n : 8);
 }
 
 /// f(begin, end) over [0, n), in one piece per thread; `work` is the number of elements.

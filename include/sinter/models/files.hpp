@@ -236,7 +236,7 @@ class files {
     if (faults_.empty()) return;
     std::string all = folder_ + ": the weights do not fit the configuration:";
     for (const std::string& fault : faults_) all += "\n  " + fault;
-    if (faults_.size() == most_faults) all += "\n  and perhaps more";
+    if (faults_.size() == max_faults) all += "\n  and perhaps more";
     fail(op_, all, at_);
   }
 
@@ -308,7 +308,7 @@ class files {
   }
   void note(const std::string& name, const std::string& what) {
     faults_.push_back(io::detail::shown(prefix + name) + ": " + what);
-    if (faults_.size() == most_faults) finish();
+    if (faults_.size() == max_faults) finish();
   }
   const io::detail::record* find(const std::string& name) const {
     for (const auto& a : archives_)
@@ -332,7 +332,7 @@ class files {
     return io::to_tensor<T, Rank>(a, at_).to(how_.where.value_or(default_device()));
   }
 
-  static constexpr std::size_t most_faults = 50;
+  static constexpr std::size_t max_faults = 50;
   const char* op_;
   std::string folder_;
   const load_options& how_;

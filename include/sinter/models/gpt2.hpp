@@ -94,7 +94,7 @@ caches<T> room(const model<T, Map>& m, std::int64_t batch, std::int64_t places) 
 
 /// The most places of a text.
 template <class T, class Map>
-std::int64_t most_places(const model<T, Map>& m) {
+std::int64_t max_places(const model<T, Map>& m) {
   return m.wpe.weight.size(0);
 }
 

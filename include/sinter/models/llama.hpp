@@ -142,7 +142,7 @@ caches<T> room(const model<T, Map>& m, std::int64_t batch, std::int64_t count) {
 }
 /// The most places of a text; 0: no bound.
 template <class T, class Map>
-std::int64_t most_places(const model<T, Map>&) {
+std::int64_t max_places(const model<T, Map>&) {
   return 0;
 }
 

@@ -29,11 +29,11 @@ inline bool is_cold(double temperature) { return temperature < std::numeric_limi
 template <class T>
 tensor<float, 2> warmed(const tensor<T, 2>& scores, double temperature, location at) {
   using W = std::conditional_t<std::is_same_v<T, double>, double, float>;
-  constexpr double most_warmth = std::numeric_limits<float>::max();
+  constexpr double max_warmth = std::numeric_limits<float>::max();
   const tensor<W, 2> x = cast<W>(scores, at), most = max(x, axis<-1>, keepdims, at);
   // The largest itself is 0 also where it is infinite.
   const tensor<float, 2> less = cast<float>(where(eq(x, most, at), W(0), sub(x, most, at), at), at);
-  return div(less, static_cast<float>(is_cold(temperature) ? 1 : std::min(temperature, most_warmth)), at);
+  return div(less, static_cast<float>(is_cold(temperature) ? 1 : std::min(temperature, max_warmth)), at);
 }
 }  // namespace detail
 

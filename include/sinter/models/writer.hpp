@@ -73,7 +73,7 @@ struct writing_step {
 }  // namespace detail
 
 /// Writes with a model of sinter::models that has caches: gpt2::model, llama::model, or a struct with functions of the same names,
-/// `hidden(m, ids, caches, starts)`, `scores(m, h)`, `room(m, batch, places)` and `most_places(m)`. The caches grow by themselves. One
+/// `hidden(m, ids, caches, starts)`, `scores(m, h)`, `room(m, batch, places)` and `max_places(m)`. The caches grow by themselves. One
 /// specialisation serves prompts of any length, and one more the steps behind them. Integer weights have one more for prompts of at most
 /// 4 tokens together. A step writes into the caches in place.
 template <class Model>
@@ -90,7 +90,7 @@ class writer {
                                 location here = location::current()) {
     const location at = here.in("models::writer::write");
     detail::check_sampling(how.choose.temperature, how.choose.top_k, how.choose.top_p, at);
-    detail::drafts d(prompts, most_places(model_), at);
+    detail::drafts d(prompts, max_places(model_), at);
     forget();
     or_forget([&] {
       make_room(static_cast<std::int64_t>(prompts.size()), d.length());
@@ -110,7 +110,7 @@ class writer {
       fail("models::writer::write_on", "the last prompts were several; write begins new texts", at);
     token_list all = last_;
     all.insert(all.end(), more.begin(), more.end());
-    const std::int64_t most = most_places(model_);
+    const std::int64_t most = max_places(model_);
     detail::drafts d({all}, most == 0 ? 0 : std::max<std::int64_t>(most - places_, 1), at);
     run(d, how);
     return std::move(d.written[0]);
@@ -125,7 +125,7 @@ class writer {
 
  private:
   void run(detail::drafts& d, const write_options& how) {
-    const std::int64_t most = most_places(model_);
+    const std::int64_t most = max_places(model_);
     tensor<std::int64_t, 2> ids;
     or_forget([&] {
       const tensor<std::int64_t, 2> rows = d.rows();

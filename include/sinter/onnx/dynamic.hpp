@@ -140,7 +140,7 @@ class dynamic_tensor {
   }
   const storage& memory() const { return memory_; }
   std::byte* bytes() const {
-    memory_.settle();
+    memory_.wait();
     return data_;
   }
   const dims& strides() const { return strides_; }

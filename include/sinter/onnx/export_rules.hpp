@@ -255,7 +255,7 @@ inline wire::message initialisers_inside(const std::vector<weight>& all) {
 }
 
 /// Smaller weights stay in the model.
-inline constexpr std::size_t least_beside = 1024;
+inline constexpr std::size_t min_beside = 1024;
 /// Initialisers in a file beside the model, whose name has a digest of its contents: an older model's weights are another file,
 /// so that both models are whole at any time. `beside` receives the file.
 inline wire::message initialisers_beside(const std::vector<weight>& all, const std::string& path, std::string& beside,
@@ -268,7 +268,7 @@ inline wire::message initialisers_beside(const std::vector<weight>& all, const s
   for (const weight& w : all) {
     const std::size_t from = (place + 63) / 64 * 64;
     places.push_back(from);
-    if (w.bytes().size() < least_beside) continue;
+    if (w.bytes().size() < min_beside) continue;
     pieces.push_back(std::string_view(gap).substr(0, from - place));
     pieces.push_back(w.bytes());
     place = from + w.bytes().size();
@@ -279,7 +279,7 @@ inline wire::message initialisers_beside(const std::vector<weight>& all, const s
   const std::string name = slash == std::string::npos ? beside : beside.substr(slash + 1);
   for (std::size_t k = 0; k < all.size(); ++k) {
     const weight& w = all[k];
-    if (w.bytes().size() < least_beside) out.part(5, tensor_message(w).text(9, w.bytes()));
+    if (w.bytes().size() < min_beside) out.part(5, tensor_message(w).text(9, w.bytes()));
     else
       out.part(5, tensor_message(w)
                       .part(13, text_entry("location", name))

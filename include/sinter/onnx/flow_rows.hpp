@@ -9,7 +9,7 @@
 namespace sinter::onnx::rows {
 
 /// The most steps that are traced one by one.
-inline constexpr std::int64_t most_steps = 4096;
+inline constexpr std::int64_t max_steps = 4096;
 
 inline item known_item(host_values h) {
   item x;
@@ -310,12 +310,12 @@ std::vector<item> kinds_of_step(call& c, const graph_proto& body, const Step& st
 
 /// Runs the loop step by step. The number of steps is known, or the condition is read at each step.
 inline void loop_by_steps(call& c, const graph_proto& body, std::vector<item> carried) {
-  std::int64_t most = most_steps + 1;
+  std::int64_t most = max_steps + 1;
   if (c.has(0)) most = c.integers(0).at(0);
   bool on = !c.has(1) || c.integers(1).at(0) != 0;
   std::vector<std::vector<item>> scanned(body.outputs.size() - 1 - carried.size());
   for (std::int64_t k = 0; on && k < most; ++k) {
-    if (k == most_steps) c.refuse("it takes more than " + std::to_string(most_steps) + " steps");
+    if (k == max_steps) c.refuse("it takes more than " + std::to_string(max_steps) + " steps");
     std::vector<item> in{known_number(dtype::i64, k), known_number(dtype::b8, 1)};
     in.insert(in.end(), carried.begin(), carried.end());
     std::vector<item> out = c.im.run(body, &c.at, in);
@@ -350,7 +350,7 @@ inline void loop_as_one(call& c, const graph_proto& body, const std::vector<item
   bool starts = true;
   if (known_start && c.has(1)) starts = c.integers(1).at(0) != 0;
   if (length && known_start && b.counted(starts ? *length : dim(0))) return;
-  const bool number = length && !length->is_symbolic() && length->bits <= most_steps;
+  const bool number = length && !length->is_symbolic() && length->bits <= max_steps;
   if (reads && number && known_start) return b.masked(std::max<std::int64_t>(length->bits, 0), starts);
   if (b.scanned > 0) wire::fail_file("it stacks values of an unknown number of steps");
   item most = limited ? c.in[0] : item(), on = c.has(1) ? c.in[1] : item();
@@ -365,7 +365,7 @@ inline void loop(call& c) {
   if (c.has(0) && is_known(c, 0)) {
     const dim most = c.sizes(0).at(0);
     const bool no_condition = passed_through(body)[0] == 1 && (!c.has(1) || is_known(c, 1));
-    if (!most.is_symbolic() && most.bits > 0 && most.bits <= most_unrolled && no_condition)
+    if (!most.is_symbolic() && most.bits > 0 && most.bits <= max_unrolled && no_condition)
       return loop_by_steps(c, body, carried);
   }
   tried(
@@ -428,7 +428,7 @@ struct scan_builder {
   }
   std::vector<item> by_steps() {
     const auto n = static_cast<std::int64_t>(steps);
-    if (n > most_steps) c.refuse("it takes more than " + std::to_string(most_steps) + " steps");
+    if (n > max_steps) c.refuse("it takes more than " + std::to_string(max_steps) + " steps");
     std::vector<item> now = states;
     std::vector<std::vector<item>> all(stacks());
     for (std::int64_t k = 0; k < n; ++k) {

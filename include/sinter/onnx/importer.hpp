@@ -134,7 +134,7 @@ inline item refused_item(std::string why) {
 }
 
 /// The most node runs beyond the nodes in the file. Loops and functions run their nodes repeatedly.
-inline constexpr std::size_t most_runs = 500000;
+inline constexpr std::size_t max_runs = 500000;
 
 /// Runs graphs on the current trace.
 class importer {
@@ -344,7 +344,7 @@ class importer {
   };
 
   void run_node(const node_proto& n, frame& f) {
-    if (++runs_ > most_runs + 4 * m_.proto.graph.nodes.size())
+    if (++runs_ > max_runs + 4 * m_.proto.graph.nodes.size())
       wire::fail_file("its loops are of more than 500,000 nodes step by step");
     if (n.op == "Constant" && n.domain.empty() && !n.outputs.empty())
       if (const item* changed = f.given_for(n.outputs[0])) {

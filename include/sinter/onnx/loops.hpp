@@ -12,7 +12,7 @@
 namespace sinter::onnx {
 
 /// Loops of a known number of steps up to this limit are traced step by step.
-inline constexpr std::int64_t most_unrolled = 4;
+inline constexpr std::int64_t max_unrolled = 4;
 
 /// A value of the trace `around`, in the current trace. An undefined value stays undefined.
 inline node brought_in(const std::shared_ptr<engine::tracer>& around, const node& x) {
@@ -100,12 +100,12 @@ class part {
 };
 
 /// Steps over the first axis of `xs`, whose extent is `length`. The steps are one loop of the graph; a known number of at
-/// most most_unrolled steps is traced step by step. The body brings in values of the trace around. `reverse` steps from the
+/// most max_unrolled steps is traced step by step. The body brings in values of the trace around. `reverse` steps from the
 /// last slice to the first; stacks are in the order of slices. Throws user_error if a carried value changes its dtype or
 /// extents.
 inline turned repeated(dim length, const std::vector<node>& carried, const std::vector<node>& xs, bool reverse,
                        const turn_body& body) {
-  if (!length.is_symbolic() && length.bits > 0 && length.bits <= most_unrolled)
+  if (!length.is_symbolic() && length.bits > 0 && length.bits <= max_unrolled)
     return detail_::unrolled_steps(length.bits, {carried, {}}, xs, reverse, body);
   part p;
   const ir::node_id index = p.input(dtype::i64, {});

@@ -54,7 +54,7 @@ inline neighbours clamped_neighbours(const node& place, dim n) {
   return {to_type(low, dtype::i64), to_type(high, dtype::i64), share, {}, {}};
 }
 /// The most samples in a bin of the regions, from the values of the regions, which are read.
-inline std::int64_t most_samples(call& c, double scale, std::int64_t bins, int axis, bool half_pixel) {
+inline std::int64_t max_samples(call& c, double scale, std::int64_t bins, int axis, bool half_pixel) {
   const host_values& rois = c.host(1);
   double most = 1;
   for (std::size_t k = 0; k + 3 < rois.floats.size(); k += 4) {
@@ -73,8 +73,8 @@ inline void roi_align(call& c) {
   const bool half_pixel = how == "half_pixel", largest = c.s("mode", "avg") == "max";
   if (c.rank(0) != 4 || c.rank(1) != 2 || rows < 1 || columns < 1)
     c.refuse("of another image than (N, C, H, W), or without bins");
-  const std::int64_t most_y = fixed > 0 ? fixed : most_samples(c, scale, rows, 1, half_pixel),
-                     most_x = fixed > 0 ? fixed : most_samples(c, scale, columns, 0, half_pixel);
+  const std::int64_t max_y = fixed > 0 ? fixed : max_samples(c, scale, rows, 1, half_pixel),
+                     max_x = fixed > 0 ? fixed : max_samples(c, scale, columns, 0, half_pixel);
   const node image = wide(c.x(0)), rois = to_type(c.x(1), image.type());
   const extents e = extents_of(image);
   const dim n = size_of_axis(rois, 0);
@@ -82,8 +82,8 @@ inline void roi_align(call& c) {
     const node v = reshape_to(sliced(rois, 1, k, 1), {n}) * scale;
     return half_pixel ? v - 0.5 : v;
   };
-  const region_axis ay = axis_of_regions(corner(1), corner(3), rows, fixed, most_y, half_pixel),
-                    ax = axis_of_regions(corner(0), corner(2), columns, fixed, most_x, half_pixel);
+  const region_axis ay = axis_of_regions(corner(1), corner(3), rows, fixed, max_y, half_pixel),
+                    ax = axis_of_regions(corner(0), corner(2), columns, fixed, max_x, half_pixel);
   // All values have axes (channels, regions, rows, columns, samples of y, samples of x).
   const extents grid{1, n, rows, columns, ay.samples, ax.samples};
   const auto of_y = [&](const node& v) { return reshape_to(v, {1, n, rows, 1, ay.samples, 1}); };

@@ -37,8 +37,8 @@ wolfe_point<T> chosen(const tensor<bool, 0>& first, const wolfe_point<T>& a, con
 
 /// The minimum, within bounds, of the cubic with these values and slopes; the middle if the cubic has none.
 template <class T>
-tensor<double, 0> least_of_cubic(const wolfe_point<T>& a, const wolfe_point<T>& b, const tensor<double, 0>& from,
-                                 const tensor<double, 0>& to) {
+tensor<double, 0> min_of_cubic(const wolfe_point<T>& a, const wolfe_point<T>& b, const tensor<double, 0>& from,
+                               const tensor<double, 0>& to) {
   const tensor<double, 0> mean = a.slope + b.slope - 3.0 * (a.value - b.value) / (a.at - b.at);
   const tensor<double, 0> square = mean * mean - a.slope * b.slope;
   const tensor<double, 0> root = where(a.at <= b.at, 1.0, -1.0) * sqrt(maximum(square, 0.0));
@@ -50,7 +50,7 @@ tensor<double, 0> least_of_cubic(const wolfe_point<T>& a, const wolfe_point<T>& 
 template <class T>
 std::pair<tensor<double, 0>, tensor<bool, 0>> next_within(const wolfe_search<T>& s) {
   const tensor<double, 0> from = minimum(s.low.at, s.high.at), to = maximum(s.low.at, s.high.at);
-  const tensor<double, 0> place = least_of_cubic(s.low, s.high, from, to), margin = 0.1 * (to - from);
+  const tensor<double, 0> place = min_of_cubic(s.low, s.high, from, to), margin = 0.1 * (to - from);
   const tensor<bool, 0> near = minimum(to - place, place - from) < margin;
   const tensor<bool, 0> move = near && (s.stuck || place >= to || place <= from);
   const tensor<double, 0> moved = where(abs(place - to) < abs(place - from), to - margin, from + margin);
@@ -73,8 +73,8 @@ wolfe_search<T> after_point(const wolfe_search<T>& s, const wolfe_point<T>& star
   next.stuck = s.stuck;
   const auto [inside, stuck] = next_within(next);
   const tensor<double, 0> farther =
-      least_of_cubic(next.high, next.low, tensor<double, 0>(point.at + 0.01 * (point.at - next.high.at)),
-                     tensor<double, 0>(10.0 * point.at));
+      min_of_cubic(next.high, next.low, tensor<double, 0>(point.at + 0.01 * (point.at - next.high.at)),
+                   tensor<double, 0>(10.0 * point.at));
   next.next = where(next.bracketed, inside, farther);
   next.stuck = next.bracketed && stuck;
   const tensor<bool, 0> narrow = next.bracketed && abs(next.high.at - next.low.at) * longest < 1e-9;

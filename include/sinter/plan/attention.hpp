@@ -14,8 +14,8 @@ namespace sinter::engine::plan {
 /// The least sizes for which kernels take less time than the composition. A gradient's kernels multiply 7 times where the composition
 /// multiplies 5 times. They pay where the composition's matrices exceed the caches by far, or the memory.
 struct attention_limits {
-  std::int64_t least_places = 48, least_features = 8;  ///< blocks of less would be mostly empty
-  std::int64_t keys = 256, bounded_keys = 128;         ///< of the forward pass; less if a mask bounds the loops
+  std::int64_t min_places = 48, min_features = 8;  ///< blocks of less would be mostly empty
+  std::int64_t keys = 256, bounded_keys = 128;     ///< of the forward pass; less if a mask bounds the loops
   double gradient_bytes = 512.0 * (1 << 20), bounded_gradient_bytes = 32.0 * (1 << 20);  ///< of the scores
   std::int64_t open_places = 256;  ///< stands for an open number of queries or keys
 };
@@ -34,7 +34,7 @@ class attention_choice {
 
   /// Whether the gradient of a node of attention pays, where it has a kernel.
   bool gradient_pays(const ir::graph& g, node_id id) {
-    return why_not(g, id).empty() && scores(g[id]) >= least_scores(bounded_.at(key_of(g, id)));
+    return why_not(g, id).empty() && scores(g[id]) >= min_scores(bounded_.at(key_of(g, id)));
   }
 
   /// Why a node of attention has no kernel of its own on the target; "" if it has one.
@@ -88,13 +88,13 @@ class attention_choice {
     if (g[n.in[0]].type == dtype::f64) return "products of f64 have no panels";
     if (n.code == ir::op::attention_back && n.attr.ints[0] > 2)
       return "gradients of captured values are sums of the composition";
-    constexpr std::int64_t most_places = std::int64_t{1} << 24;
+    constexpr std::int64_t max_places = std::int64_t{1} << 24;
     if (q.size() < static_cast<std::size_t>(n.attr.ints[1]) + 2) return "it has one query";
     const std::int64_t queries = places(q[q.size() - 2]), keys = places(k[k.size() - 2]), features = *q.back().number(),
                        values = *v.back().number();
-    if (std::min(queries, keys) < limits_.least_places || std::min(features, values) < limits_.least_features)
+    if (std::min(queries, keys) < limits_.min_places || std::min(features, values) < limits_.min_features)
       return "its blocks would be mostly empty";
-    if (queries > most_places || keys > most_places) return "its loops are too long";
+    if (queries > max_places || keys > max_places) return "its loops are too long";
     return "";
   }
 
@@ -110,9 +110,9 @@ class attention_choice {
     }
     return bytes;
   }
-  double least_scores(bool bounded) const { return bounded ? limits_.bounded_gradient_bytes : limits_.gradient_bytes; }
+  double min_scores(bool bounded) const { return bounded ? limits_.bounded_gradient_bytes : limits_.gradient_bytes; }
   bool pays(const ir::node& n, bool bounded) const {
-    if (n.code == ir::op::attention_back) return scores(n) >= least_scores(bounded);
+    if (n.code == ir::op::attention_back) return scores(n) >= min_scores(bounded);
     const ir::graph& part = n.attr.step->parts[0];
     const std::int64_t keys = places(part[part.inputs[0]].extents.back());
     return keys >= (bounded ? limits_.bounded_keys : limits_.keys);

@@ -19,7 +19,7 @@ struct block {
 };
 
 /// Graphs with more nodes are shown as text.
-inline constexpr std::size_t most_drawn = 1200;
+inline constexpr std::size_t max_drawn = 1200;
 
 namespace detail {
 
@@ -145,7 +145,7 @@ class layout {
 
 /// A graph from its inputs down; kernel[id] colours a node, -1 leaves it grey.
 SINTER_API std::string picture(const ir::graph& g, const series<int>& kernel, const std::string& what) {
-  if (g.live().size() > most_drawn) return "<pre>" + escaped(ir::print(g)) + "</pre>\n";
+  if (g.live().size() > max_drawn) return "<pre>" + escaped(ir::print(g)) + "</pre>\n";
   return detail::layout(g).draw(kernel, what);
 }
 

@@ -70,7 +70,7 @@ struct repetition {
 
 /// The kernels of a program in order, as repetitions, mostly single kernels. Equal numbers are equal kernels.
 SINTER_API series<repetition> repetitions_of(const series<std::size_t>& kernels) {
-  constexpr std::size_t longest = 512, least_saved = 3;  // kernels of a layer; the least number of omitted kernels
+  constexpr std::size_t longest = 512, min_saved = 3;  // kernels of a layer; the least number of omitted kernels
   const std::size_t n = kernels.size();
   series<repetition> out;
   for (std::size_t at = 0; at < n; at += out.back().period * out.back().times) {
@@ -79,7 +79,7 @@ SINTER_API series<repetition> repetitions_of(const series<std::size_t>& kernels)
       std::size_t same = 0;
       while (at + period + same < n && kernels[at + period + same] == kernels[at + same]) ++same;
       const std::size_t times = 1 + same / period;
-      if (period * (times - 1) > std::max(best.period * (best.times - 1), least_saved - 1)) best = {at, period, times};
+      if (period * (times - 1) > std::max(best.period * (best.times - 1), min_saved - 1)) best = {at, period, times};
     }
     out.push_back(best);
   }

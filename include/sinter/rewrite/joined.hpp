@@ -15,7 +15,7 @@ namespace sinter::engine::rewrite {
 namespace detail {
 
 /// Shorter sums of pads stay: a kernel checks for each element which pads contain it.
-inline constexpr std::size_t least_joined = 16;
+inline constexpr std::size_t min_joined = 16;
 
 /// The elements [start, end) of an axis, to which operands of pads are added.
 struct padded_part {
@@ -135,7 +135,7 @@ inline bool has_sums_of_pads(const ir::graph& g) {
   for (ir::node_id id = 0; id < g.size(); ++id)
     if (g[id].code == op::add)
       for (const auto in : g[id].in) pads += g[in].code == op::pad;
-  return pads >= detail::least_joined;
+  return pads >= detail::min_joined;
 }
 
 /// Turns a sum of sixteen or more parts of one axis, few of which overlap, into a sum of a few concatenations.
@@ -156,7 +156,7 @@ inline ir::graph join_pads(const ir::graph& g) {
       if (part && (parts.empty() || part->axis == parts[0].axis)) parts.push_back(std::move(*part));
       else others.push_back(term);
     }
-    if (parts.size() < detail::least_joined) return made;
+    if (parts.size() < detail::min_joined) return made;
     const std::size_t count = parts.size();
     const auto layers = detail::in_layers(std::move(parts));
     if (4 * layers.size() > count) return made;

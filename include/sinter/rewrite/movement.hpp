@@ -65,11 +65,11 @@ inline value turned_product(const site& s) {
   const value a = s.through(0, 0), b = s.through(0, 1);
   const auto ra = static_cast<std::size_t>(a.rank()), rb = static_cast<std::size_t>(b.rank());
   const std::size_t rows = ra - nb - nk, columns = rb - nb - nk;
-  constexpr std::int64_t least_columns = 16;
+  constexpr std::int64_t min_columns = 16;
   std::size_t long_rows = 0, long_columns = 0;
   for (std::size_t d = nb; d < nb + rows; ++d) {
     long_rows += !a.extents()[d].is(1);
-    if (a.extents()[d].number().value_or(least_columns) < least_columns && !a.extents()[d].is(1)) return {};
+    if (a.extents()[d].number().value_or(min_columns) < min_columns && !a.extents()[d].is(1)) return {};
   }
   for (std::size_t d = nb + nk; d < rb; ++d) long_columns += !b.extents()[d].is(1);
   if (long_rows != 1 || long_columns == 0) return {};

@@ -62,9 +62,9 @@ struct observer {
 /// The graph after every pass, repeated until none changes it. Logs node counts on channel "rewrite"; checks the graph after
 /// each pass in debug builds. `seen` receives every graph that differs from the previous one. Attention that `keeps` accepts stays.
 inline ir::graph run_all(const ir::graph& traced, observer* seen, const kept_attention& keeps) {
-  constexpr int most_rounds = 100;
+  constexpr int max_rounds = 100;
   ir::graph g;
-  for (int round = 0; round < most_rounds; ++round) {
+  for (int round = 0; round < max_rounds; ++round) {
     const ir::graph made = std::exchange(g, {});
     const ir::graph& before = round == 0 ? traced : made;
     const ir::graph* now = &before;

@@ -20,7 +20,7 @@ inline std::int64_t few_places(const shape& extents, const axes_t& axes) {
 /// reduce(f(windows)) over a few taps = f(tap 0) combined with f(tap 1)…; sums of halves are in f32.
 inline value reduce_of_few_taps(const site& s) {
   using ir::ops::tap_reader;
-  constexpr std::int64_t most_ops = 512;
+  constexpr std::int64_t max_ops = 512;
   const op combiner = s.n().attr.combiner;
   if (combiner != op::add && combiner != op::maximum && combiner != op::minimum) return {};
   const value x = s.in(0);
@@ -28,7 +28,7 @@ inline value reduce_of_few_taps(const site& s) {
   const std::int64_t n = few_places(x.extents(), axes);
   if (n < 2) return {};
   const auto size = tap_reader::measure(x);
-  if (size.windows == 0 || !size.is_short() || n * size.ops > most_ops) return {};
+  if (size.windows == 0 || !size.is_short() || n * size.ops > max_ops) return {};
   const bool half = is_float(s.type()) && size_of(s.type()) < 4;
   const dtype wide = half && combiner == op::add ? dtype::f32 : s.type();
   value all;

@@ -109,11 +109,11 @@ class background {
     begun_ = true;
   }
 
-  static std::size_t most_threads() { return std::clamp<std::size_t>(std::thread::hardware_concurrency() / 2, 1, 8); }
+  static std::size_t max_threads() { return std::clamp<std::size_t>(std::thread::hardware_concurrency() / 2, 1, 8); }
 
   /// Starts one more thread if needed; the lock is held.
   void start() {
-    if (stopping_ || queue_.size() <= idle_ || threads_.size() >= most_threads()) return;
+    if (stopping_ || queue_.size() <= idle_ || threads_.size() >= max_threads()) return;
     const helper_signals left_alone;
     threads_.emplace_back(new std::thread([this] { work(); }));
   }

@@ -107,7 +107,7 @@ class kernel_order {
   /// has failed. For a program with collectives a failure throws.
   virtual std::vector<std::shared_ptr<const std::string>> take() = 0;
   /// The greatest number of bytes of a bundle.
-  static constexpr std::size_t most_bytes = std::size_t{32} << 20;
+  static constexpr std::size_t max_bytes = std::size_t{32} << 20;
 };
 
 /// All ranks of a program, as one of them sees them.

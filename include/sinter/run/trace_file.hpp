@@ -120,7 +120,7 @@ class trace_log {
            std::chrono::steady_clock::time_point to, std::string_view ops) {
     static thread_local const int thread = threads_.fetch_add(1);
     const std::lock_guard lock(mutex_);
-    if (spans_.size() >= most_spans) {
+    if (spans_.size() >= max_spans) {
       ++dropped_;
       return;
     }
@@ -130,7 +130,7 @@ class trace_log {
   }
 
  private:
-  static constexpr std::size_t most_spans = 200'000, most_lines = 16;  ///< a kernel's lines are written with each call
+  static constexpr std::size_t max_spans = 200'000, max_lines = 16;  ///< a kernel's lines are written with each call
   struct span {
     const char* category;
     const std::string *what, *ops;
@@ -158,7 +158,7 @@ class trace_log {
     std::size_t told = 0, left = 0;
     for (std::size_t end; !lines.empty(); lines.remove_prefix(end)) {
       end = std::min(lines.find('\n'), lines.size() - 1) + 1;
-      if (told == most_lines && ++left) continue;
+      if (told == max_lines && ++left) continue;
       out += told++ ? "," : ",\"args\":{\"ops\":[";
       append_quoted(out, std::string(lines.substr(0, end - 1)));
     }

@@ -168,7 +168,7 @@ inline void write_nodes(builder& b, const series<node_id>& live) {
 }
 
 /// Weights beyond so many bytes do not fit into a text.
-inline constexpr std::size_t most_inside = std::size_t{1} << 30;
+inline constexpr std::size_t max_inside = std::size_t{1} << 30;
 
 /// A captured tensor as a constant; flags are compared bytes.
 inline value weight_constant(builder& b, const io::array& a) {
@@ -197,7 +197,7 @@ inline void take_weights(builder& b, const engine::tracer& traced, std::size_t a
     all.push_back(io::detail::array_of(io::detail::handle_of(c), at));
     bytes += all.back().bytes().size();
   }
-  if (bytes > most_inside)
+  if (bytes > max_inside)
     fail("stablehlo::save",
          std::to_string(bytes) + " bytes of weights do not fit into a text, which holds 1 GiB; choose " +
              "library_weights::beside",

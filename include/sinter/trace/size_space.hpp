@@ -189,9 +189,9 @@ class size_space final : public ir::open_sizes {
     location where;
   };
   /// The number of times that a size is narrowed before it is fixed. A loop that counts up to it would narrow it in each turn.
-  static constexpr int most_narrowings = 6;
+  static constexpr int max_narrowings = 6;
   /// The largest divisor for which x / c * c == x is understood.
-  static constexpr std::int64_t most_divisor = 64;
+  static constexpr std::int64_t max_divisor = 64;
 
   static std::int64_t next_serial() {
     static std::atomic<std::int64_t> last{0};
@@ -279,7 +279,7 @@ class size_space final : public ir::open_sizes {
   void narrow(std::size_t k, std::int64_t factor, std::int64_t offset, location where, const char* why) {
     size_layout next = layout_;
     open_size& s = next.sizes[k];
-    if (++s.narrowings > most_narrowings || s.number - offset < 2 * factor)
+    if (++s.narrowings > max_narrowings || s.number - offset < 2 * factor)
       return fix_all(ir::dim::symbol(static_cast<int>(k)), where, "compared with other sizes again and again");
     const auto with = static_cast<int>(stays_ ? layout_.sizes.size() : k);
     const ir::dim old = ir::dim::symbol(with) * ir::dim(factor / s.factor) + ir::dim((offset - s.offset) / s.factor);
@@ -385,7 +385,7 @@ class size_space final : public ir::open_sizes {
     // x / c * c == x: true for all sizes with the same remainder modulo c.
     for (std::size_t k = 0; k < layout_.sizes.size(); ++k) {
       const ir::dim symbol = ir::dim::symbol(static_cast<int>(k));
-      for (std::int64_t c = 2; c <= most_divisor && depends_on(d, static_cast<int>(k)); ++c) {
+      for (std::int64_t c = 2; c <= max_divisor && depends_on(d, static_cast<int>(k)); ++c) {
         const std::int64_t rest = hints_[k] % c;
         if (hints_[k] < c || !substituted(d, static_cast<int>(k), symbol * ir::dim(c) + ir::dim(rest)).is(0)) continue;
         const open_size& s = layout_.sizes[k];

@@ -271,7 +271,7 @@ SINTER_API size_layout size_policy::layout_for(const call& c, dynamic how, bool 
   while (at < seen_.size() && !(seen_[at].signature == c.signature && seen_[at].extents.size() == extents.size())) ++at;
   const auto first_seen = [&] { return seen{c.signature, extents, series<char>(extents.size(), 0), extents}; };
   if (at == seen_.size() && !tentative) {
-    if (seen_.size() >= most_seen) seen_.erase(seen_.begin());
+    if (seen_.size() >= max_seen) seen_.erase(seen_.begin());
     seen_.push_back(first_seen());
     at = seen_.size() - 1;
   }

@@ -170,7 +170,7 @@ inline conv_plan meeting(handle& w, const dims& image, const conv_plan& whole, l
   conv_plan p = whole;
   for (int a = 0; a < p.spatial; ++a) {
     auto& v = p.along[a];
-    const met_taps met = taps_that_meet(image[1 + a], v);
+    const live_taps met = taps_that_meet(image[1 + a], v);
     if (met.taps == v.taps) continue;
     w = views::slice_axis(w, a, {met.first, met.taps, 1}, at);
     v.taps = met.taps;

@@ -201,12 +201,12 @@ constexpr axis_window place_windows(dim extent, std::int64_t taps, std::int64_t 
 
 /// The windows without end taps that meet padding only, and the number of dropped first taps. All taps stay if extents are
 /// open.
-struct met_taps {
+struct live_taps {
   std::int64_t first = 0, taps = 1;
   dim low = 0, high = 0;
 };
-constexpr met_taps taps_that_meet(dim extent, const axis_window& w) {
-  met_taps m{0, w.taps, w.low, w.high};
+constexpr live_taps taps_that_meet(dim extent, const axis_window& w) {
+  live_taps m{0, w.taps, w.low, w.high};
   if (extent.is_symbolic() || w.low.is_symbolic() || w.high.is_symbolic() || w.count.is_symbolic()) return m;
   const std::int64_t n = extent, low = w.low, last = (std::int64_t{w.count} - 1) * w.step;
   if (n < 1 || last < 0 || low < 0) return m;

@@ -293,7 +293,7 @@ inline std::int64_t longest_segment(std::int64_t length, std::int64_t n) {
 /// The mean or maximum of segments: segment i of `n` covers the indices from floor(i·extent/n) to ceil((i+1)·extent/n) of an
 /// axis. An open n comes with the length of the longest segment.
 template <bool Mean, int Axis, class X, class Int = std::int64_t>
-auto segments(const X& x, dim n, location at, std::int64_t most_places = 0) {
+auto segments(const X& x, dim n, location at, std::int64_t max_places = 0) {
   using T = element_of<X>;
   constexpr int rank = X::rank;
   constexpr axis_list inner = op_shapes::normalize({Axis + 1}, rank + 1);
@@ -311,7 +311,7 @@ auto segments(const X& x, dim n, location at, std::int64_t most_places = 0) {
     else return tensor<T, rank>(max_over<inner, false>(parts, at));
   }
   const dim length = extent;
-  dim longest = n.is_symbolic() ? dim(most_places) : length / n + 2;
+  dim longest = n.is_symbolic() ? dim(max_places) : length / n + 2;
   if (!length.is_symbolic()) longest = longest_segment(length.bits, n.bits);
   using index = index_leaf<Int, dims{dyn, dyn}>;
   const index segment({n, longest}, 0), tap({n, longest}, 1);

@@ -130,7 +130,7 @@ X resized(const X& x, const resize_axis& r, const resize_options& o, location at
 }
 
 /// How many of n elements a segment of floor(n·scale) of them may have: 1 / scale, twice that of the least n, and two at its ends.
-inline std::int64_t most_places(double scale) { return scale > 0x1p-40 ? static_cast<std::int64_t>(2 / scale) + 2 : 0; }
+inline std::int64_t max_places(double scale) { return scale > 0x1p-40 ? static_cast<std::int64_t>(2 / scale) + 2 : 0; }
 
 template <int Axis, class X>
 X resized_axes(const X& x, const resize_options& o, location at) {
@@ -159,7 +159,7 @@ X resized_axes(const X& x, const resize_options& o, location at) {
       return resized_axes<Axis + 1>(x, o, at);
     if (o.mode == resize::area) {
       if constexpr (is_float(dtype_of<T>))
-        return resized_axes<Axis + 1>(X(segments<true, Axis>(x, r.to, at, most_places(scale))), o, at);
+        return resized_axes<Axis + 1>(X(segments<true, Axis>(x, r.to, at, max_places(scale))), o, at);
     }
     return resized_axes<Axis + 1>(resized<Axis>(x, r, o, at), o, at);
   }

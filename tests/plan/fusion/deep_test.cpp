@@ -12,7 +12,7 @@ namespace {
 struct planned {
   sinter::ir::graph g;
   fused f;
-  std::int64_t most_bytes = 0;  ///< that one kernel touches
+  std::int64_t max_bytes = 0;  ///< that one kernel touches
 };
 
 planned plan(sinter::ir::graph g, const target& t = {}) {
@@ -24,7 +24,7 @@ planned plan(sinter::ir::graph g, const target& t = {}) {
   for (const auto& k : out.f.kernels) {
     std::int64_t bytes = 0;
     for (const auto& b : k.buffers) bytes += cost.bytes(static_cast<sinter::ir::node_id>(b.id));
-    out.most_bytes = std::max(out.most_bytes, bytes);
+    out.max_bytes = std::max(out.max_bytes, bytes);
   }
   return out;
 }
@@ -84,7 +84,7 @@ TEST_CASE("what all layers read makes no layer look at all others") {
 
 TEST_CASE("a kernel reads no more the deeper its layer is") {
   const planned few = plan(deep::residual_network(8)), many = plan(deep::residual_network(32));
-  CHECK(many.most_bytes == few.most_bytes);
+  CHECK(many.max_bytes == few.max_bytes);
 }
 
 TEST_CASE("a thousand layers are planned without deep recursion") {

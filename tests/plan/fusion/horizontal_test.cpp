@@ -45,10 +45,10 @@ std::vector<kernel> planned(const graph& g, std::vector<std::int64_t> hints = {}
 }
 
 emit::cuda_source source_of(const std::vector<kernel>& kernels, const sinter::series<std::size_t>& group,
-                            std::int64_t most_bytes) {
+                            std::int64_t max_bytes) {
   std::vector<const kernel*> all;
   for (const auto k : group) all.push_back(&kernels[k]);
-  return emit::cuda(all, gpu_target({.parameter_bytes = most_bytes}));
+  return emit::cuda(all, gpu_target({.parameter_bytes = max_bytes}));
 }
 
 std::int64_t parameter_bytes(const emit::cuda_source& s, const std::vector<kernel>& kernels,
@@ -64,14 +64,14 @@ std::int64_t parameter_bytes(const emit::cuda_source& s, const std::vector<kerne
 }
 
 /// Every kernel runs once; the launches.
-std::vector<emit::cuda_source> launches_of(const std::vector<kernel>& kernels, std::int64_t most_bytes) {
+std::vector<emit::cuda_source> launches_of(const std::vector<kernel>& kernels, std::int64_t max_bytes) {
   std::vector<emit::cuda_source> out;
   std::vector<int> seen(kernels.size());
-  for (const auto& group : horizontal({kernels.begin(), kernels.end()}, most_bytes)) {
+  for (const auto& group : horizontal({kernels.begin(), kernels.end()}, max_bytes)) {
     for (const auto k : group) ++seen[k];
-    out.push_back(source_of(kernels, group, most_bytes));
+    out.push_back(source_of(kernels, group, max_bytes));
     CHECK(out.back().launches.size() == 1);
-    CHECK(parameter_bytes(out.back(), kernels, group) <= most_bytes);
+    CHECK(parameter_bytes(out.back(), kernels, group) <= max_bytes);
   }
   CHECK(std::count(seen.begin(), seen.end(), 1) == static_cast<std::ptrdiff_t>(seen.size()));
   return out;
@@ -206,7 +206,7 @@ TEST_CASE("more than 2^31 elements: a body with indices of 64 bits, and no more 
   // 2^29 blocks of 256 elements each at most: three have room.
   const auto many = launches_of(planned(alike(8, std::int64_t{1} << 37, sinter::dtype::i8)), large);
   CHECK(many.size() == 3);
-  for (const auto& l : many) CHECK(*l.launches[0].blocks.number() <= emit::most_blocks);
+  for (const auto& l : many) CHECK(*l.launches[0].blocks.number() <= emit::max_blocks);
 }
 
 TEST_CASE("a block finds its kernel in the table") {
@@ -274,7 +274,7 @@ TEST_CASE("parts of one array: nothing but their numbers differs") {
   CHECK(launches[0].table.buffers.empty());
   CHECK(launches[0].table.numbers.size() == 12);
   CHECK(launches[0].parameters.size() == alike[0].buffers.size());
-  CHECK(launches[0].texts[0].find("table<0, 12, int> kin") != std::string::npos);
+  CHECK(launches[0].texts[0].find("table<0, 12, int> members") != std::string::npos);
 }
 
 TEST_CASE("what lies askew shares no body with what is read in vectors") {

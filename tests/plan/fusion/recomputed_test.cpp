@@ -216,7 +216,7 @@ TEST_CASE("a read depends on so many conditions at most, however long a chain of
       std::size_t most = 0;
       for (const kernel& k : f.kernels)
         for (const auto& i : k.body) most = std::max(most, i.ranges.size());
-      CHECK(most <= most_ranges);
+      CHECK(most <= max_ranges);
       CHECK(f.kernels.size() > 1);
       CHECK(f.kernels.size() < 70);
     }

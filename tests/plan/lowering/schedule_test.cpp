@@ -34,7 +34,7 @@ TEST_CASE("a reduction along the first axis sums rows, in chunks when there are 
   CHECK(k.body.back().after_rows);
   const kernel many = scheduled({sum(large, {0})});
   CHECK(many.chunks > 1);
-  CHECK(many.chunks <= most_chunks);
+  CHECK(many.chunks <= max_chunks);
   CHECK(scheduled({sum(input(g, {8, 8}), {0})}).chunks == 1);
 }
 
@@ -42,7 +42,7 @@ TEST_CASE("outer axes share the chunks") {
   graph g;
   const kernel k = scheduled({sum(input(g, {16, 4096, 64}), {1})});
   CHECK(roles(k) == "ori");
-  CHECK(k.chunks <= most_chunks / 16);
+  CHECK(k.chunks <= max_chunks / 16);
 }
 
 TEST_CASE("a long line is cut into blocks, a sum of it into chunks") {

@@ -194,7 +194,7 @@ TEST_CASE("a large order is given in bundles of bounded size, and too large an i
   CHECK(support::answer(built[2]) == 3);
   CHECK(p.given.size() == 2);
   CHECK(p.given_kernels == 2);
-  for (const auto& b : p.given) CHECK(b.size() <= run::kernel_order::most_bytes);
+  for (const auto& b : p.given) CHECK(b.size() <= run::kernel_order::max_bytes);
 }
 
 TEST_CASE("ranks whose instructions, flags, compiler or text differ do not share kernels") {

@@ -87,7 +87,7 @@ TEST_CASE("units are as many as run side by side, equally long, and never too la
     std::set<std::size_t> all;
     for (const auto& u : units) {
       CHECK_FALSE(u.empty());
-      CHECK(u.size() <= run::detail::most_in_unit);
+      CHECK(u.size() <= run::detail::max_in_unit);
       if (std::count(u.begin(), u.end(), 7u) != 0) CHECK(u.size() == 1);
       if (std::count(u.begin(), u.end(), 3u) != 0 && cores == 16) CHECK(u.size() == 1);
       all.insert(u.begin(), u.end());

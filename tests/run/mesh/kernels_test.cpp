@@ -240,7 +240,7 @@ TEST_CASE("messages about kernels that no rank sends are refused") {
     CHECK(!root.take(1, "m" + want(0, "").substr(1)));  // rank 0 alone answers
     // Sizes are bounded, and no more bytes come than were announced.
     CHECK(!root.take(1, bundle(0)));
-    CHECK(!root.take(1, bundle(kernel_order::most_bytes + 1)));
+    CHECK(!root.take(1, bundle(kernel_order::max_bytes + 1)));
     CHECK(!root.take(1, bundle(~std::uint64_t{0})));
     CHECK(!root.take(1, "dx"));  // of no bundle
     CHECK(root.take(1, bundle(3)));
@@ -291,13 +291,13 @@ TEST_CASE("messages about kernels that no rank sends are refused") {
 
 TEST_CASE("what rank 0 keeps is bounded") {
   kernel_table table(3);
-  const std::string large(kernel_order::most_bytes, 'x');
+  const std::string large(kernel_order::max_bytes, 'x');
   for (int turn = 0; turn < 5; ++turn) {
     const kernel_names one = names({std::to_string(turn)});
     CHECK(table.ask(1, one).makers == std::vector<int>{-1});
     CHECK(table.ask(2, one).makers == std::vector<int>{1});
     CHECK(table.deliver(1, std::make_shared<const named_bundle>(named_bundle{one, large})) == std::set<int>{2});
-    CHECK(table.kept_bytes() <= 2 * kernel_order::most_bytes);
+    CHECK(table.kept_bytes() <= 2 * kernel_order::max_bytes);
   }
   CHECK(table.size() == 2);
   // The latest one is still there for the third rank, and then no more.
@@ -317,18 +317,18 @@ TEST_CASE("whatever ranks do, each order comes to an end, and a kernel has one m
     kernel_table table(size);
     std::vector<asked> orders;
     std::map<std::string, int> maker;  // of kernels that are being made
-    const auto settle = [&](int rank, const kernel_names& which, const shared_bundle& with) {
+    const auto resolve = [&](int rank, const kernel_names& which, const shared_bundle& with) {
       for (auto& o : orders)
-        if (o.rank == rank) o.all.settle(which, with);
+        if (o.rank == rank) o.all.resolve(which, with);
     };
     const auto finish = [&](const std::string n, bool comes) {
       const int rank = maker.at(n);
       maker.erase(n);
       const auto b = std::make_shared<const named_bundle>(named_bundle{{n}, "code of " + n});
       if (comes)
-        for (const int to : table.deliver(rank, b)) settle(to, {n}, b);
+        for (const int to : table.deliver(rank, b)) resolve(to, {n}, b);
       else
-        for (const auto& [to, which] : table.withdraw(rank, {n})) settle(to, which, nullptr);
+        for (const auto& [to, which] : table.withdraw(rank, {n})) resolve(to, which, nullptr);
     };
     for (int turn = 0; turn < 60; ++turn) {
       if (random() % 3 == 0 && !maker.empty()) {
@@ -350,7 +350,7 @@ TEST_CASE("whatever ranks do, each order comes to an end, and a kernel has one m
         CHECK(at->second == one.rank);
       }
       orders.push_back(std::move(one));
-      for (const auto& b : answer.ready) settle(orders.back().rank, b->names, b);
+      for (const auto& b : answer.ready) resolve(orders.back().rank, b->names, b);
     }
     while (!maker.empty()) finish(maker.begin()->first, random() % 2 == 0);
     for (const auto& o : orders) {

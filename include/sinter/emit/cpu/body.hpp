@@ -9,7 +9,7 @@ namespace sinter::engine::emit {
 
 /// Sums of f32 are added to a total in f64 after this many vectors of each part of a row, and after this many rows. So their
 /// error does not grow with the number of addends. Short rows, and few rows, of known number need no total.
-inline constexpr std::int64_t fold_vectors = 128, most_unfolded = 16 << 10, fold_rows = 32, fold_elements = 2048;
+inline constexpr std::int64_t fold_vectors = 128, max_unfolded = 16 << 10, fold_rows = 32, fold_elements = 2048;
 
 /// A kernel runs on all threads if each, or each of eight, has this much work, in units of 0.15 ns. A parallel region takes
 /// some microseconds.
@@ -83,11 +83,11 @@ class body_printer {
     }
     // g++ takes each lane's address as a variable when it chooses induction variables. Its time grows faster than their
     // number: a few hundred take a minute.
-    constexpr std::ptrdiff_t most_inline = 16;
+    constexpr std::ptrdiff_t max_inline = 16;
     strides_apart_ =
         std::count_if(k.body.begin(), k.body.end(), [&](const instruction& i) {
           return i.kind == kind::load && !scattered(i.at.at) && !step(i.at.at).is(0) && !step(i.at.at).is(1);
-        }) > most_inline;
+        }) > max_inline;
   }
 
   /// How a guarded load is printed if its guard varies among the lanes, or holds at most positions.
@@ -171,8 +171,8 @@ class body_printer {
     const dim s = step(i.at.at);
     if (s.is(0)) return "splat<" + vector_type(i.type) + ">(load1(" + address(i.at) + "))";
     if (s.is(1)) return "load(" + address(i.at) + n + ")";
-    constexpr std::int64_t most_parts = 8, most_masked = 4;
-    if (const auto by = s.number().value_or(0); by >= 2 && by <= (tail ? most_masked : most_parts))
+    constexpr std::int64_t max_parts = 8, max_masked = 4;
+    if (const auto by = s.number().value_or(0); by >= 2 && by <= (tail ? max_masked : max_parts))
       return "load_every<" + s.text() + ">(" + address(i.at) + n + ")";
     const char* const call = strides_apart_ ? "load_strided_apart(" : "load_strided(";
     return call + address(i.at) + ", " + s.text() + n + ")";
@@ -279,7 +279,7 @@ class body_printer {
   /// Very many numbers from memory, as values outside the loops, would all be live inside. That costs compilers seconds, and
   /// loops a spill each. So numbers that are only operands of arithmetic are read where they are used.
   void find_numbers() {
-    constexpr std::ptrdiff_t most_early = 64;
+    constexpr std::ptrdiff_t max_early = 64;
     series<char> late;
     for (const auto& i : k_.body)
       late.push_back(i.kind == kind::load && !is_guarded(i) && i.axes == 0 && is_float(i.type) && i.at.at.offset.is(0));
@@ -292,7 +292,7 @@ class body_printer {
       if (one) return;  // it may take the memory of one of them
       late[static_cast<std::size_t>(s.value)] = 0;
     }
-    if (std::count(late.begin(), late.end(), 1) > most_early) read_late_ = std::move(late);
+    if (std::count(late.begin(), late.end(), 1) > max_early) read_late_ = std::move(late);
   }
   bool is_read_late(int id) const { return !read_late_.empty() && read_late_[static_cast<std::size_t>(id)]; }
 

@@ -50,7 +50,7 @@ class column_printer {
   }
 
  private:
-  static constexpr std::size_t most_unrolled = 24;  // instructions
+  static constexpr std::size_t max_unrolled = 24;  // instructions
 
   int size() const { return static_cast<int>(k_.body.size()); }
   const instruction& at(int id) const { return k_.body[static_cast<std::size_t>(id)]; }
@@ -81,7 +81,7 @@ class column_printer {
     if (kept_bytes() == 0 || keeps_on_stack()) return;
     scratch_.shared = scratch_use::header;
     scratch_.kept = k_.extent(role::inner) * ir::dim(k_.columns * kept_bytes());
-    scratch_.most_kept = scratch_.kept.number().value_or(plan::kept_column_bytes);
+    scratch_.max_kept = scratch_.kept.number().value_or(plan::kept_column_bytes);
     scratch_.tasks = floor_div(k_.axes[lanes_].extent + dim(k_.columns - 1), k_.columns);
     for (std::size_t a = 0; a < lanes_; ++a) scratch_.tasks *= k_.axes[a].extent;
   }
@@ -239,7 +239,7 @@ class column_printer {
       need(at(id).args[0], p + 1, needed);
       down_rows(lanes_ + 1, {}, "", [&] {
         define_numbers(needed);
-        each_vector(most_unrolled + 1, [&](bool tail) {
+        each_vector(max_unrolled + 1, [&](bool tail) {
           sorted_set<int> done;
           for (int v : needed) value(v, p + 1, done, tail);
           out_.line(column(id) + "[u] = " + column(id) + "[u] + " + body_.addend(at(id), true) + ";");
@@ -315,7 +315,7 @@ class column_printer {
       inside(tail);
     };
     if (!rest_) {
-      if (instructions <= most_unrolled) out_.line("#pragma GCC unroll 8");
+      if (instructions <= max_unrolled) out_.line("#pragma GCC unroll 8");
       return out_.block("for (int u = 0; u < " + vectors() + "; ++u)", [&] { vector(false); });
     }
     out_.block("", [&] {

@@ -140,8 +140,8 @@ inline bool takes_tree(const kernel& c, const plan::contraction& p, const plan::
     return false;
   const auto m = plan::extent_of(c, p.m[0]).number(), n = plan::extent_of(c, p.n[0]).number(),
              k = plan::extent_of(c, p.k[0]).number();
-  constexpr std::int64_t least = 32, least_work = 1 << 18;
-  if (!m || !n || !k || *m < least || *n < least || *k < least || *m * *n * *k < least_work) return false;
+  constexpr std::int64_t least = 32, min_work = 1 << 18;
+  if (!m || !n || !k || *m < least || *n < least || *k < least || *m * *n * *k < min_work) return false;
   return plan::schedules::cpu_row_of(c, p, f).row >= 0;
 }
 
@@ -149,9 +149,9 @@ inline bool takes_tree(const kernel& c, const plan::contraction& p, const plan::
 inline bool pays_by_recipe(const kernel& c) {
   if (!c.is_product()) return false;
   const auto e = plan::extents_of(c);
-  constexpr std::int64_t least_rows = 33, least_columns = 129, least_packed = 1 << 16;
-  return e.m.number().value_or(0) >= least_rows && e.n.number().value_or(0) >= least_columns &&
-         (e.n * e.k).number().value_or(0) > least_packed;
+  constexpr std::int64_t min_rows = 33, min_columns = 129, min_packed = 1 << 16;
+  return e.m.number().value_or(0) >= min_rows && e.n.number().value_or(0) >= min_columns &&
+         (e.n * e.k).number().value_or(0) > min_packed;
 }
 
 /// The source of a product by its recipe; none for other kernels.

@@ -25,8 +25,8 @@ struct scratch_use {
   };
 
   ir::dim shared;      ///< bytes, including the header
-  ir::dim sums, kept;  ///< bytes of a thread: always, and up to most_kept
-  std::int64_t most_kept = 0;
+  ir::dim sums, kept;  ///< bytes of a thread: always, and up to max_kept
+  std::int64_t max_kept = 0;
   series<bounded> blocks;  ///< of a thread
   series<bounded> behind;  ///< shared memory of the tasks after the parts of all threads
   ir::dim tasks = 1;       ///< the greatest number of threads with work
@@ -35,7 +35,7 @@ struct scratch_use {
   bool by_thread() const { return !sums.is(0) || !kept.is(0) || !blocks.empty() || !behind.empty(); }
   std::int64_t of_thread(std::span<const std::int64_t> sizes) const {
     const std::int64_t values = kept.evaluate(sizes);
-    return (sums.evaluate(sizes) + (values <= most_kept ? values : 0) + of(blocks, sizes) + 63) / 64 * 64;
+    return (sums.evaluate(sizes) + (values <= max_kept ? values : 0) + of(blocks, sizes) + 63) / 64 * 64;
   }
   /// The number of threads that have a part, among those available; 0 if no part is needed.
   std::int64_t threads(std::span<const std::int64_t> sizes, std::int64_t available) const {

@@ -35,7 +35,7 @@ class nest_printer {
       if (is_uniform(id)) body_.define(id, false, false);
     for (const auto& s : k_.stores)
       if (is_uniform_store(s)) body_.store(s, false, false, "");
-    if (const auto t = find_tiling(k_, most_tiles)) {
+    if (const auto t = find_tiling(k_, max_tiles)) {
       tiles(*t);
       return sums_.scratch();
     }
@@ -265,7 +265,7 @@ class nest_printer {
 
   /// In an open row that is too long to keep its values, passes recompute them.
   void row() {
-    const std::int64_t most = sums_.most_kept();
+    const std::int64_t most = sums_.max_kept();
     if (!most || sums_.padded_inner().is_number()) return passes(most > 0);
     out_.block("if (" + sums_.padded_inner().text() + " <= " + number(most) + ")", [&] { passes(true); });
     out_.block("else", [&] { passes(false); });

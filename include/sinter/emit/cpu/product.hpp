@@ -37,13 +37,13 @@ class product_printer {
     for (int id = 0; id < static_cast<int>(k_.body.size()); ++id)
       if (k_.body[static_cast<std::size_t>(id)].axes == 0) body_.define(id, false, false);
     // If there are few products, those too small for gemm() to divide among threads are divided here.
-    constexpr std::int64_t most_alone = 1 << 22;
+    constexpr std::int64_t max_alone = 1 << 22;
     const std::int64_t loops = extent_of(loops_).number().value_or(0);
-    const bool small = (extent_of(m_) * extent_of(n_) * extent_of(ks_)).number().value_or(most_alone) < most_alone;
+    const bool small = (extent_of(m_) * extent_of(n_) * extent_of(ks_)).number().value_or(max_alone) < max_alone;
     const bool over_loops = loops >= 16 || (loops >= 4 && small);
     plan_memory(over_loops);
-    const std::int64_t least_shared = over_loops ? 1 << 20 : 1 << 18;
-    memory_.parallel = work().number().value_or(least_shared) >= least_shared;
+    const std::int64_t min_shared = over_loops ? 1 << 20 : 1 << 18;
+    memory_.parallel = work().number().value_or(min_shared) >= min_shared;
     const std::string a_row = walk(p_.a.at, m_, "am"), a_column = walk(p_.a.at, ks_, "ak");
     const std::string b_row = walk(p_.b.at, ks_, "bk"), b_column = walk(p_.b.at, n_, "bn");
     const std::string shared = memory_.shared.text();
@@ -120,8 +120,8 @@ class product_printer {
   bool is_turned() const {
     const auto m = extent_of(m_).number(), n = extent_of(n_).number(), k = extent_of(ks_).number();
     const auto type = compute_type(p_.type);
-    constexpr std::int64_t least_rows = 9, most_rows = 256, least_deep = 257, least_packed = 1 << 16;
-    if (!m || !n || !k || *m < least_rows || *m > most_rows || *n <= *m || *k < least_deep || *n * *k < least_packed)
+    constexpr std::int64_t min_rows = 9, max_rows = 256, min_deep = 257, min_packed = 1 << 16;
+    if (!m || !n || !k || *m < min_rows || *m > max_rows || *n <= *m || *k < min_deep || *n * *k < min_packed)
       return false;
     for (const auto* x : {&p_.a, &p_.b})
       if (k_.buffers[static_cast<std::size_t>(x->buffer)].type != type) return false;

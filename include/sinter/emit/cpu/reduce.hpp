@@ -26,12 +26,12 @@ class reduction_printer {
   /// for the previous one.
   int parts_of(const series<int>& reductions) const {
     const auto length = k_.axes[last()].extent.number();
-    if (reductions.empty() || k_.body.size() > 24 || (length && *length < 16 * 2 * most_parts)) return 1;
+    if (reductions.empty() || k_.body.size() > 24 || (length && *length < 16 * 2 * max_parts)) return 1;
     for (int id : reductions)
       if (!counts_vectors(id) &&
           (at(id).kind != kind::reduce || (at(id).span != reduce_scope::inner && !(k_.block && has_runs(id)))))
         return 1;
-    return most_parts;
+    return max_parts;
   }
 
   /// Whether the index of an extreme is its element's index in the row. Lanes then need to know only their vector, as an
@@ -65,15 +65,15 @@ class reduction_printer {
   /// A sum in runs of fold_vectors per part, between begin_run and end_run.
   bool has_runs(int id) const {
     if (!is_wide(id) || at(id).span == reduce_scope::inner) return false;
-    if (at(id).squares) return k_.axes[last()].extent.number().value_or(least_by_fours) >= least_by_fours;
-    return k_.block || k_.axes[last()].extent.number().value_or(most_unfolded + 1) > most_unfolded ||
+    if (at(id).squares) return k_.axes[last()].extent.number().value_or(min_by_fours) >= min_by_fours;
+    return k_.block || k_.axes[last()].extent.number().value_or(max_unfolded + 1) > max_unfolded ||
            (inner_axes_.size() > 1 && vectors_of_row().value_or(2 * fold_vectors + 1) > 2 * fold_vectors);
   }
   /// Sums of which four vectors are added before they are converted to f64, because conversions cost more than loads. Between
   /// begin_four and end_four, parts go to two sums of neighbours, as in eager sums, with two roundings; else to one, with three.
   series<int> by_fours(const series<int>& reductions) const {
     series<int> out;
-    if (k_.axes[last()].extent.number().value_or(least_by_fours) < least_by_fours) return out;
+    if (k_.axes[last()].extent.number().value_or(min_by_fours) < min_by_fours) return out;
     for (int id : reductions)
       if (is_wide(id) && (has_runs(id) || !at(id).squares || at(id).span == reduce_scope::inner)) out.push_back(id);
     return out;
@@ -363,7 +363,7 @@ class reduction_printer {
       });
     if (!keeps_on_stack()) {
       scratch_.kept = padded_inner() * ir::dim(kept_bytes());
-      scratch_.most_kept = scratch_.kept.number().value_or(most_kept() * kept_bytes());
+      scratch_.max_kept = scratch_.kept.number().value_or(max_kept() * kept_bytes());
     }
     if (scratch_.by_thread()) scratch_.shared = scratch_use::header;
     if (k_.chunks == 1) return;
@@ -392,7 +392,7 @@ class reduction_printer {
   std::string memory_of(int id) const { return memory_type(slot_type(id)); }
 
   /// The longest open row whose values are kept, in elements; 0: none are.
-  std::int64_t most_kept() const {
+  std::int64_t max_kept() const {
     const std::int64_t bytes = kept_bytes();
     return bytes ? plan::kept_row_bytes / bytes / 16 * 16 : 0;
   }
@@ -513,7 +513,7 @@ class reduction_printer {
   }
 
  private:
-  static constexpr int most_parts = 4;
+  static constexpr int max_parts = 4;
 
   /// An array in the thread's part of scratch memory.
   std::string pointer_to_mine(int id, const std::string& name, const ir::dim& offset) const {
@@ -560,7 +560,7 @@ class reduction_printer {
   static std::string part(int id, int p) { return p ? acc(id) + "_" + number(p) : acc(id); }
 
   enum class four { none, in_turn, in_parts };
-  static constexpr std::int64_t least_by_fours = 64;
+  static constexpr std::int64_t min_by_fours = 64;
   int part_ = 0;
   four four_ = four::none;
   scratch_use scratch_;

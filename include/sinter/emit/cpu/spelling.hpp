@@ -460,12 +460,12 @@ class cpu_spelling : public walker {
         b.outer.push_back(p);
       }
     }
-    constexpr std::int64_t most_rows = 16, most_terms = 1024;
-    if (b.outer.empty() || b.terms.empty() || b.count > most_terms || b.count < 4) return std::nullopt;
+    constexpr std::int64_t max_rows = 16, max_terms = 1024;
+    if (b.outer.empty() || b.terms.empty() || b.count > max_terms || b.count < 4) return std::nullopt;
     b.row = b.outer.back();
     b.outer.pop_back();
-    b.rows = t_.loop(b.row).extent.number().value_or(most_rows + 1);
-    if (b.rows > most_rows || !t_.loop(b.row).step.is(1) || !t_.loop(b.terms.back()).step.is(1)) return std::nullopt;
+    b.rows = t_.loop(b.row).extent.number().value_or(max_rows + 1);
+    if (b.rows > max_rows || !t_.loop(b.row).step.is(1) || !t_.loop(b.terms.back()).step.is(1)) return std::nullopt;
     for (int p : open_)
       if (t_.loop(p).axis == b.axis && t_.loop(b.terms[0]).step * t_.loop(b.terms[0]).extent != t_.loop(p).step)
         return std::nullopt;

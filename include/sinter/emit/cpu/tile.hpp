@@ -14,7 +14,7 @@ using plan::tiling;
 inline constexpr std::int64_t tile_task = 64;
 
 /// The greatest number of transposed tiles of a kernel, whole ones and those at the ends; each may take 2 KiB of stack.
-inline constexpr std::size_t most_tiles = 8;
+inline constexpr std::size_t max_tiles = 8;
 
 /// Prints the body of a kernel in tiles over [low, high) of the tiling's axis. `defined` tells which values exist already;
 /// `stores` are those to print; `stream` tells which bypass the caches. The loops of a whole tile have constant bounds, so

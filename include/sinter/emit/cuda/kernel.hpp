@@ -217,7 +217,7 @@ SINTER_API cuda_source cuda(const plan::common_kernel& common, std::span<const s
 /// are numbered through: the first kernel's, then the second's, and so on.
 SINTER_API cuda_source cuda(std::span<const kernel* const> kernels, const plan::target& t) {
   if (kernels.size() == 1) return cuda(*kernels[0], t);
-  if (kernels.size() >= plan::least_alike && plan::shares_by_shape(*kernels[0])) {
+  if (kernels.size() >= plan::min_alike && plan::shares_by_shape(*kernels[0])) {
     series<std::size_t> members;
     for (std::size_t m = 0; m < kernels.size(); ++m) members.push_back(m);
     return cuda(plan::in_common(kernels), {members.data(), members.size()}, t);

@@ -36,7 +36,7 @@ inline const series<piece>& cuda_pieces() {
       {prelude_cuda_matrices, {"load_matrices", "swizzled", "swizzled_place", "element", "put_element", "part_of"}},
       {prelude_cuda_copy_part, {"copy_part"}},
       {prelude_cuda_bounds, {"least", "most", "floor_quotient", "opaque"}},
-      {prelude_cuda_powers, {"exp2_near", "fused", "most_or_nan", "packed"}},
+      {prelude_cuda_powers, {"exp2_near", "fused", "max_or_nan", "packed"}},
       {prelude_cuda_scan, {"shuffle_up"}},
       {prelude_cuda_product, {"multiply_add"}},
       {prelude_cuda_sort, {"sort_key", "sort_tile", "sort_by_digit"}},
@@ -84,7 +84,8 @@ inline std::string cuda_parameters(std::span<const kernel* const> kernels, const
   if (!all)
     text += std::string("const ") + (s.table.in_memory ? "" : "__grid_constant__ ") + "table<" +
             std::to_string(s.table.buffers.size()) + ", " + std::to_string(s.table.numbers.size()) + ", " +
-            (s.table.number_bytes == 8 ? "long" : "int") + (s.table.in_memory ? ">* const all_kin, " : "> kin, ");
+            (s.table.number_bytes == 8 ? "long" : "int") +
+            (s.table.in_memory ? ">* const all_members, " : "> members, ");
   text += "char* scratch";
   for (int k = 0; k < sizes_of(kernels, s); ++k) text += ", long size" + std::to_string(k);
   return text;
@@ -106,12 +107,12 @@ inline void declare_member(writer& out, const kernel& code, std::size_t count, s
   const auto number = [](std::size_t n) { return std::to_string(n); };
   for (int n = 0; n < numbers; ++n)
     out.line(std::string("const ") + (needs_wide_index(code) ? "long" : "int") + " s" +
-             std::to_string(code.symbols - numbers + n) + " = kin.n[" +
+             std::to_string(code.symbols - numbers + n) + " = members.n[" +
              number(from + static_cast<std::size_t>(n) * count) + " + member];");
   for (std::size_t a = 0; a < apart.size(); ++a) {
     const auto& buffer = code.buffers[static_cast<std::size_t>(apart[a])];
     const std::string type = pointer_to(buffer), name = " p" + std::to_string(first + apart[a]);
-    const std::string entry = "kin.p[" + number(at + a * count) + " + member]";
+    const std::string entry = "members.p[" + number(at + a * count) + " + member]";
     if (buffer.by_value) out.line(type + name + " = *(" + type + "*)&" + entry + ";");
     else out.line(type + " const" + name + " = (" + type + ")" + entry + ";");
   }
@@ -123,7 +124,7 @@ void print_member_of(const cuda_source& s, writer& out, const kernel& code, cons
   const std::string each = blocks.is_number() ? blocks.text() : "(" + blocks.text() + ")";
   series<int> apart;
   for (std::size_t a = 0; a < s.table.buffers.size(); a += s.members) apart.push_back(s.table.buffers[a]);
-  if (s.table.in_memory) out.line("const auto& kin = *all_kin;");
+  if (s.table.in_memory) out.line("const auto& members = *all_members;");
   out.line("const int member = (int)(block/" + each + ");");
   out.line("const auto shared_block = block;");
   if (!s.scratch.is(0)) out.line("char* const all_scratch = scratch;");
@@ -180,7 +181,7 @@ void cuda_launch_of(cuda_source& s, writer& out, std::span<const kernel* const> 
             [&] {
               out.line("await_grids();");
               declare_sizes(out, kernels, sizes_of(kernels, s));
-              if (n && *n > most_blocks) {
+              if (n && *n > max_blocks) {
                 out.block("for (long block = blockIdx.x; block < " + blocks.text() + "; block += gridDim.x)", [&] {
                   body();
                   out.line("__syncthreads();");
@@ -192,7 +193,7 @@ void cuda_launch_of(cuda_source& s, writer& out, std::span<const kernel* const> 
             });
   s.texts.push_back(with_prelude(kernels, out.take()));
   s.launches.push_back(
-      {name, n && *n > most_blocks ? dim(most_blocks) : blocks, grid.threads, grid.shared, {}, s.texts.size() - 1});
+      {name, n && *n > max_blocks ? dim(max_blocks) : blocks, grid.threads, grid.shared, {}, s.texts.size() - 1});
 }
 
 /// For a source of two entries: records the buffers that the last entry, printed by `p`, reads and writes.

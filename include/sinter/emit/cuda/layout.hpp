@@ -50,7 +50,7 @@ struct cuda_source {
 };
 
 /// Largest grid.
-inline constexpr std::int64_t most_blocks = 0x7fffffff;
+inline constexpr std::int64_t max_blocks = 0x7fffffff;
 /// Whether two instructions are reductions, or scans, with the same combiner.
 inline bool combines_alike(const kernel& k, int one, int other) {
   const auto &a = k.body[static_cast<std::size_t>(one)], &b = k.body[static_cast<std::size_t>(other)];

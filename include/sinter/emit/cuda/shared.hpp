@@ -27,18 +27,18 @@ inline void print_member(writer& out, const cuda_printer& p, const plan::shared_
     while (step * 32 < count) step *= 32;
     out.block("for (int step = " + number(step) + "; step > 0; step /= 32)", [&] {
       out.line("const int at = member + step*(threadIdx.x%32);");
-      out.line("const bool begun = at < " + number(count) + " && kin.n[" + number(part.from) +
+      out.line("const bool begun = at < " + number(count) + " && members.n[" + number(part.from) +
                " + at] <= shared_block;");
       out.line("member += step*(__popc(__ballot_sync(0xffffffffu, begun)) - 1);");
     });
   } else {
     out.block("for (int end = " + number(count) + "; end - member > 1;)", [&] {
       out.line("const int middle = (member + end)/2;");
-      out.line("if (kin.n[" + number(part.from) + " + middle] <= shared_block) member = middle;");
+      out.line("if (members.n[" + number(part.from) + " + middle] <= shared_block) member = middle;");
       out.line("else end = middle;");
     });
   }
-  out.line("const " + p.idx() + " block = shared_block - kin.n[" + number(part.from) + " + member];");
+  out.line("const " + p.idx() + " block = shared_block - members.n[" + number(part.from) + " + member];");
   declare_member(out, b.common.code, count, part.from + count, static_cast<int>(b.common.numbers.size()), part.at,
                  b.common.apart, first);
 }
@@ -78,13 +78,13 @@ inline void print_cuda_shared(cuda_source& s, writer& out, std::span<const kerne
   cuda_launch_of(s, out, kernels, kernel_entry, {begin, plan::shared_threads}, [&] {
     dim passed = 0;
     out.line("const long shared_block = block;");
-    if (table.in_memory) out.line("const auto& kin = *all_kin;");
+    if (table.in_memory) out.line("const auto& members = *all_members;");
     for (std::size_t i = 0; i < bodies.size(); ++i) {
       const auto& b = bodies[i];
       std::string condition = "if (shared_block < " + (passed + b.blocks[0]).text() + ")";
       if (b.in_table())
         condition =
-            i + 1 == bodies.size() ? "" : "if (shared_block < kin.n[" + std::to_string(parts[i + 1].from) + "])";
+            i + 1 == bodies.size() ? "" : "if (shared_block < members.n[" + std::to_string(parts[i + 1].from) + "])";
       out.block(i > 0 ? condition.empty() ? "else" : "else " + condition : condition, [&] {
         cuda_printer p(b.common.code, out, first[b.members[0]]);
         if (b.in_table()) print_member(out, p, b, parts[i], first[b.members[0]], table.in_memory);

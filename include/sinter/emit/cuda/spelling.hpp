@@ -1302,8 +1302,8 @@ class tree_printer {
     out_.block("for (int h = 0; h < " + number(rows) + "; ++h)", [&] {
       const std::string most = tile_name(n.to) + "[" + fragment_number(n.to) + "][h]";
       out_.line("s_f32 x = " + most + ";");
-      each("x = most_or_nan(x, " + w + ");");
-      across("x = most_or_nan(x, ");
+      each("x = max_or_nan(x, " + w + ");");
+      across("x = max_or_nan(x, ");
       // In base 2. Of nothing but -inf the weights are 0.
       out_.line("const s_f32 shift = x == -infinity(s_f32()) ? 0.0f : x*0x1.715476p+0f;");
       // Both shifts are rounded in one way, so that sums of an unchanged maximum stay as they are.

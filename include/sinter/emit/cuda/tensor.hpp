@@ -212,11 +212,11 @@ inline void print_first_copies(cuda_printer& p, const plan::tensor_shape& s, con
 
 /// The operands of the epilogue, if registers can hold them while the product is computed.
 inline series<int> loads_meanwhile(cuda_printer& p, const plan::work& w, const cuda_tile& t) {
-  constexpr int most_held = 64;
+  constexpr int max_held = 64;
   series<int> ids;
   for (int id : p.remaining(w))
     if (p.at(id).kind == kind::load && !p.is_indirect(id)) ids.push_back(id);
-  if (static_cast<int>(ids.size()) * t.vectors * t.width > most_held) ids.clear();
+  if (static_cast<int>(ids.size()) * t.vectors * t.width > max_held) ids.clear();
   return ids;
 }
 

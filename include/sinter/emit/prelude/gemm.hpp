@@ -103,7 +103,7 @@ template <class S> struct blocks {
   static constexpr long few_columns = 8 * NR;
   static_assert(MC <= 136 && NR <= 32 && NC * sizeof(S) <= 4096, "emit/cpu/product.hpp plans memory for no more");
   static constexpr long at_once = 1 << 14;  // elements of a result whose sums stay in registers, if they are one block
-  static constexpr long most_whole = (4l << 20) / sizeof(S);  // elements of an operand that is packed whole
+  static constexpr long max_whole = (4l << 20) / sizeof(S);  // elements of an operand that is packed whole
 };
 
 // c(MR, NV vectors) (+)= a(MR, k) b(k, NV vectors); element (r, d) of a lies at a + at[r] + deep(from + d). Blocks of the k axis are summed by themselves
@@ -487,7 +487,7 @@ template <class S> SX_CONTROL void tiles(operands<S>& g) {
   // What several tiles read is packed once, if it is small.
   const long a_size = rounded_up(m, Z::MR) * k, b_size = rounded_up(n, SINTER_W) * k;
   const bool worth = g.memory.whole && m * n * k >= 1 << 18;
-  const bool whole_a = g.packs_a && worth && n > nc && a_size <= Z::most_whole, whole_b = g.packs_b && worth && m > mc && b_size <= Z::most_whole;
+  const bool whole_a = g.packs_a && worth && n > nc && a_size <= Z::max_whole, whole_b = g.packs_b && worth && m > mc && b_size <= Z::max_whole;
   if (whole_a || whole_b) {
     S *const pa = (S*)g.memory.whole, *const pb = pa + (whole_a ? rounded_up(a_size, 64) : 0);
     const long a_panels = whole_a ? (m + Z::MR - 1) / Z::MR : 0, ta = (a_panels + 7) / 8, b_panels = whole_b ? (n + Z::NR - 1) / Z::NR : 0;

@@ -285,7 +285,7 @@ $end
   m->slot[slot].mapped = 0;
 }
 
-static long most_threads(void) {
+static long max_threads(void) {
 #ifdef _OPENMP
   const long n = omp_get_max_threads();
   return n < MOST_THREADS ? n : MOST_THREADS;
@@ -386,7 +386,7 @@ int $n_room(const $n_model* m, const int64_t* sizes, size_t* bytes) {
   const program* const p = fitting(n, z);
   if (!p) return $n_bad_extents;
 $host
-  *bytes = (size_t)(UP64(p->ats * (long)sizeof(long)) + p->places(z, most_threads(), 0));
+  *bytes = (size_t)(UP64(p->ats * (long)sizeof(long)) + p->places(z, max_threads(), 0));
 $gpu
   *bytes = (size_t)p->places(z, 1, 0);
 $end
@@ -445,7 +445,7 @@ $gpu
 $host
   const size_t front = (size_t)UP64(p->ats * (long)sizeof(long));
   if (front > bytes) return $n_small_room;
-  for (long threads = most_threads();; threads = 1) {
+  for (long threads = max_threads();; threads = 1) {
     const size_t need = front + (size_t)p->places(z, threads, (long*)room);
     if (need <= bytes && (need == 0 || room)) break;
     if (threads == 1) return $n_small_room;

@@ -103,7 +103,7 @@ SX_T T floor_quotient(T a, T b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
 )prelude";
 
 /// exp2_near(x): 2 to the power of x with a relative error of at most 2^-22; subnormal numbers count as 0 ("PTX ISA", ex2.approx.ftz).
-/// fused(a, b, c): a * b + c, rounded once. most_or_nan(a, b): NaN if one is. packed<M>(a, b): two elements of 16 bits in a register.
+/// fused(a, b, c): a * b + c, rounded once. max_or_nan(a, b): NaN if one is. packed<M>(a, b): two elements of 16 bits in a register.
 inline constexpr std::string_view prelude_cuda_powers = R"prelude(
 namespace sx {
 #if defined(__CUDACC_RTC__)
@@ -112,7 +112,7 @@ SX float exp2_near(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
   return r;
 }
-SX float most_or_nan(float a, float b) {
+SX float max_or_nan(float a, float b) {
   float r;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
   return r;

@@ -47,7 +47,7 @@ inline void put_operand(const term& t, const void* place, engine::operand& x, lo
   x.axis = own.axis;
   if (t.is != term::tensor) return;
   if (*own.traced) engine::fail_out_of_trace(*own.traced->tracer(), at);
-  if (*own.memory) own.memory->settle();
+  if (*own.memory) own.memory->wait();
   x.owner = own.memory;
 }
 
@@ -150,7 +150,7 @@ SINTER_API storage read_on_host(const trace_handle& traced, const storage& memor
   } else {
     if (engine::reads_count) engine::count_read(what, memory, false, at);
   }
-  from.settle();
+  from.wait();
   if (!from.where().is_cuda()) return from;
   const engine::tracing_scope eagerly(nullptr);
   engine::operand x;

@@ -148,7 +148,7 @@ tensor<T, Shape> tensor<T, Shape>::now(const char* what, location at, bool for_g
 template <class T, dims Shape>
 tensor<T, Shape> tensor<T, Shape>::on_host(const char* what, location at) const {
   if (memory_ && !engine::reads_count && !on_gpu()) {
-    memory_.settle();
+    memory_.wait();
     return *this;
   }
   if (!defined()) fail_nothing(what, at);

@@ -30,7 +30,7 @@ SINTER_API handle untyped_tensor(expression_view e, location at) {
     h.strides.push(x.strides[i]);
   }
   if (!*x.traced) {
-    x.memory->settle();
+    x.memory->wait();
     h.memory = *x.memory;
     h.data = static_cast<std::byte*>(x.data);
     return h;

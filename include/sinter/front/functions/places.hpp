@@ -16,7 +16,7 @@ namespace sinter {
 
 namespace detail {
 
-inline constexpr int most_indices = 4;
+inline constexpr int max_indices = 4;
 
 /// A part of a tensor: a range of one axis, or the elements at indices of the first axes.
 struct place_list {
@@ -73,14 +73,14 @@ constexpr int index_rank() {
 /// The rank of a part at indices of the first axes.
 template <class Name, class X, class... I>
 constexpr int rank_of_places() {
-  constexpr bool few = sizeof...(I) <= most_indices, fit = int(sizeof...(I)) <= X::rank;
+  constexpr bool few = sizeof...(I) <= max_indices, fit = int(sizeof...(I)) <= X::rank;
   if constexpr (!few || !fit) {
     Name::template refuse<fault::indices>();
     return 0;
   } else {
     constexpr int rank = std::max({index_rank<I>()...}) + X::rank - int(sizeof...(I));
     if constexpr (rank > max_rank) {
-      Name::template refuse<fault::most_axes>();
+      Name::template refuse<fault::max_axes>();
       return 0;
     }
     return rank;

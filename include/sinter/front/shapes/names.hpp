@@ -54,7 +54,7 @@ enum class fault {
   mask,
   updates,
   indices,
-  most_axes,
+  max_axes,
   part
 };
 
@@ -105,7 +105,7 @@ namespace named {
                     "sinter: [" #NAME "] the updates' shape does not follow from base and index");                   \
       static_assert(F != fault::indices,                                                                             \
                     "sinter: [" #NAME "] gives more indices than four, or than the tensor has axes");                \
-      static_assert(F != fault::most_axes, "sinter: [" #NAME "] the result would have more than 12 axes");           \
+      static_assert(F != fault::max_axes, "sinter: [" #NAME "] the result would have more than 12 axes");            \
       static_assert(F != fault::part, "sinter: [" #NAME "] the value has more axes than the part of the tensor");    \
       return false;                                                                                                  \
     }                                                                                                                \

@@ -271,7 +271,7 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
     if (tracer_) return copy_to_read("data", at);
     concrete("data", at);
     if (engine::reads_count) engine::count_read("data", memory_, true, at);
-    memory_.settle();
+    memory_.wait();
     return data_;
   }
   /// The only element; user_error unless there is exactly one. While traced it breaks the graph.
@@ -350,7 +350,7 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   const tensor& fill(detail::fitting<T, detail::fill_name> value, location at = location::current()) const {
     concrete("fill", at);
     if (engine::reads_count) engine::count_read("fill", memory_, true, at);
-    memory_.settle();
+    memory_.wait();
     if (on_gpu()) fill_on_gpu(value, at);
     else each<0>(data_, [value](T& x) { x = value.value; });
     return *this;
@@ -377,7 +377,7 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
     if (numel() != 1 && !defined()) fail_nothing(what, at);
     if (numel() != 1) detail::fail_one_element(what, detail::to_dims(extents_), at);
     if (memory_ && !engine::reads_count && !on_gpu()) {
-      memory_.settle();
+      memory_.wait();
       return *data_;
     }
     return *on_host(what, at).data_;
@@ -386,7 +386,7 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
     if (tracer_) return element_of_copy(index, at);
     concrete("element access", at);
     if (engine::reads_count) engine::count_read("element access", memory_, true, at);
-    memory_.settle();
+    memory_.wait();
     if (on_gpu()) detail::fail_on_gpu("element access", detail::to_dims(extents_), memory_.where(), at);
     std::int64_t offset = 0;
     for (std::size_t i = 0; i < rank; ++i) {
@@ -516,7 +516,7 @@ struct access {
   /// The address of the elements, after they have arrived.
   template <class T, dims Shape>
   static T* data(const tensor<T, Shape>& t) {
-    t.memory_.settle();
+    t.memory_.wait();
     return t.data_;
   }
   template <class T, dims Shape>

@@ -93,7 +93,7 @@ class term_pusher {
       return ir::push_iota(t_.graph, t.type, engine::to_ir(x.extents, t.rank).data(), t.rank, x.axis, at);
     if (!*x.traced) {
       if (!*x.memory) fail_undefined("tensor", at, donated_to(x.data, x.marks));
-      x.memory->settle();
+      x.memory->wait();
       return capture(t_, *x.memory, x.data, t.type, t.rank, x.extents, x.strides, at);
     }
     const ir::node_id node = t_.adopt(x.traced->tracer().get(), engine::node_of(**x.traced), at);

@@ -79,11 +79,11 @@ struct residue_class {
 
 /// The last axes of x are places and taps: y(…, q) = Σ x(…, q + shift - dilation·u, u), q < count, over existing elements.
 inline value sum_taps(const value& x, std::int64_t dilation, std::int64_t shift, const dim& count) {
-  constexpr std::int64_t most_unrolled = 8;
+  constexpr std::int64_t max_unrolled = 8;
   const std::size_t taps = x.extents().size() - 1, places = taps - 1;
   const dim n = x.extents()[places], u = x.extents()[taps];
   shape low(taps, 0), high(taps, 0);
-  if (u.number().value_or(most_unrolled + 1) <= most_unrolled) {
+  if (u.number().value_or(max_unrolled + 1) <= max_unrolled) {
     value sum;
     const auto size = tap_reader::measure(x);
     const bool copies =

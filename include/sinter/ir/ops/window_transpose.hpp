@@ -159,7 +159,7 @@ class window_cotangent {
 };
 
 inline std::optional<window_cotangent::meeting> window_cotangent::meeting_of(std::size_t d) {
-  constexpr std::int64_t most_taps = 8, most_step = 4;
+  constexpr std::int64_t max_taps = 8, max_step = 4;
   if (where(rank_ + d) < axes_.size()) return std::nullopt;
   auto all = readers(d);
   if (all.size() != 2) return std::nullopt;
@@ -171,7 +171,7 @@ inline std::optional<window_cotangent::meeting> window_cotangent::meeting_of(std
   if (!number(taps) || (number(places) && *number(places) < *number(taps))) std::swap(taps, places);
   const overlap o{step_of(places), step_of(taps), x_.extents()[where(places)], x_.extents()[where(taps)]};
   const overlap turned{o.dilation, o.step, o.taps, o.places};
-  const bool few = number(taps) && *number(taps) <= most_taps && o.step <= most_step;
+  const bool few = number(taps) && *number(taps) <= max_taps && o.step <= max_step;
   if (!few || std::gcd(o.step, o.dilation) != 1 || o.apart() || turned.apart()) return std::nullopt;
   return meeting{d, places, taps, o};
 }
@@ -222,13 +222,13 @@ inline value window_cotangent::interleaved(const series<meeting>& all, axes_t& r
 }
 
 inline void window_cotangent::spread() {
-  constexpr std::int64_t most_terms = 32, most_ops = 512;
+  constexpr std::int64_t max_terms = 32, max_ops = 512;
   series<meeting> all;
   std::int64_t terms = 1;
   for (std::size_t d = 0; d < extents_.size(); ++d)
     if (const auto m = meeting_of(d)) all.push_back(*m), terms *= *m->o.taps.number();
   const auto size = tap_reader::measure(x_);
-  if (all.empty() || terms > most_terms || !size.is_short() || terms * size.ops > most_ops) return;
+  if (all.empty() || terms > max_terms || !size.is_short() || terms * size.ops > max_ops) return;
   for (const auto& m : all)
     for (const auto j : {m.places, m.taps}) turn(m.d, j);
   for (const auto& m : all)  // a residue without a tap has an empty sum

@@ -335,18 +335,18 @@ struct binding {
 };
 
 /// Whether intermediates are few enough that each has its own memory, so that steps may overlap.
-inline bool lie_apart(const series<plan::lifetime>& lives, std::int64_t most_apart) {
+inline bool lie_apart(const series<plan::lifetime>& lives, std::int64_t max_apart) {
   std::int64_t total = 0;
   for (const auto& life : lives) total += life.bytes;
-  return total <= most_apart;
+  return total <= max_apart;
 }
 
 /// Numbers the buffers and places the intermediates. Kernel k runs at step when[k], ascending; kernels of one step run at once.
-/// Intermediates that need at most `most_apart` bytes do not share memory.
+/// Intermediates that need at most `max_apart` bytes do not share memory.
 inline binding bind_operands(const series<result_spec>& results, const ir::graph& g,
                              const series<plan::kernel>& kernels, const series<series<ir::dim>>& strides,
                              std::span<const std::size_t> when, std::span<const std::int64_t> sizes,
-                             std::int64_t most_apart = 0) {
+                             std::int64_t max_apart = 0) {
   binding b;
   b.strides = strides;
   b.operand.resize(g.size(), -1);
@@ -365,7 +365,7 @@ inline binding bind_operands(const series<result_spec>& results, const ir::graph
   }
   for (const auto& life : lives) number(static_cast<std::size_t>(life.buffer));
   series<plan::lifetime> held = lives;
-  if (lie_apart(lives, most_apart)) {
+  if (lie_apart(lives, max_apart)) {
     b.from.assign(lives.size(), -1);
     for (auto& life : held) life.first = 0, life.last = when.size();
   } else {

@@ -120,9 +120,9 @@ inline run::sequence assemble_cpu(const cpu_plan& p, std::span<const run::built>
       const std::span<const std::int64_t> own =
           s.numbers.empty() ? sizes : std::span(s.numbers.data(), s.numbers.size());
       s.parallel = memory.parallel;
-      s.threads = static_cast<long>(memory.threads(own, run::most_threads()));
+      s.threads = static_cast<long>(memory.threads(own, run::max_threads()));
       s.of_thread = static_cast<long>(memory.of_thread(own));
-      most = std::max(most, memory.bytes(own, run::most_threads()));
+      most = std::max(most, memory.bytes(own, run::max_threads()));
     }
     out.steps.push_back(std::move(s));
   }

@@ -181,7 +181,7 @@ inline cuda_plan plan_cuda(code& c, const ir::graph& g, const series<char>& copi
 
 /// True for a launch of kernels of one shape.
 inline bool is_of_shape(const cuda_plan& p, const cuda_group& group) {
-  return group.count >= plan::least_alike && plan::shares_by_shape(p.kernels[group.first]);
+  return group.count >= plan::min_alike && plan::shares_by_shape(p.kernels[group.first]);
 }
 
 /// The first group that accesses a buffer.
@@ -498,8 +498,8 @@ struct compiled_cuda {
   void fill(sized& to) {
     const std::span<const std::int64_t> sizes(to.sizes.data(), to.sizes.size());
     const binding where = bind_operands(plan.results, plan.graph, plan.kernels, plan.strides, plan.when, sizes,
-                                        apart ? most_scratch_apart : 0);
-    to.launches = assemble_cuda(plan, where, apart && where.scratch_bytes <= most_scratch_apart, modules, device, how,
+                                        apart ? max_scratch_apart : 0);
+    to.launches = assemble_cuda(plan, where, apart && where.scratch_bytes <= max_scratch_apart, modules, device, how,
                                 inside, sizes, late);
     // Recorded calls need to know which buffers may share memory.
     for (const auto& r : plan.results)

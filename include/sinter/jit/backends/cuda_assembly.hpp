@@ -64,7 +64,7 @@ inline run::cuda::matmul to_matmul(const plan::blas_call& b, const options& how)
 }
 
 /// The greatest size of intermediates that do not share memory.
-inline constexpr std::int64_t most_scratch_apart = std::int64_t{256} << 20;
+inline constexpr std::int64_t max_scratch_apart = std::int64_t{256} << 20;
 
 /// The assumptions of a source of kernels that share launches, for `sizes`.
 inline plan::size_fit fit_for(std::span<const plan::kernel> kernels, std::span<const std::int64_t> sizes,

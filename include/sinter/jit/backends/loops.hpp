@@ -20,12 +20,12 @@ inline bool host_has([[maybe_unused]] std::string_view what) {
   return false;
 }
 /// Processors are counted as few or many: machines of a kind share texts.
-inline plan::schedules::facts host_facts() { return {.processors = run::most_threads() > 4 ? 16 : 2, .has = host_has}; }
+inline plan::schedules::facts host_facts() { return {.processors = run::max_threads() > 4 ? 16 : 2, .has = host_has}; }
 
 /// What recipes that print a kernel alone know of the host. Their loops are C++: a processor without AVX2 runs them, too.
 inline bool host_has_rows(std::string_view what) { return what == "avx2" || (what == "avx512f" && host_has(what)); }
 inline plan::schedules::facts host_recipe_facts() {
-  return {.processors = run::most_threads() > 4 ? 16 : 2, .has = host_has_rows};
+  return {.processors = run::max_threads() > 4 ? 16 : 2, .has = host_has_rows};
 }
 
 /// SINTER_ATTENTION=kernels: attention has kernels wherever a recipe takes it; SINTER_ATTENTION=composed: nowhere. Otherwise its sizes

@@ -76,12 +76,12 @@ class backend_calls {
     if (!call)
       throw system_error(std::string("the backend '") + of_.name +
                          "' made no function of the graph; it returned an empty one");
-    if (made_.size() == most_kept) made_.erase(made_.begin());
+    if (made_.size() == max_kept) made_.erase(made_.begin());
     made_.push_back({series<std::int64_t>(sizes.begin(), sizes.end()), call});
     return call;
   }
 
-  static constexpr std::size_t most_kept = 64;
+  static constexpr std::size_t max_kept = 64;
   const registered_backend& of_;
   const bool open_;
   std::mutex mutex_;

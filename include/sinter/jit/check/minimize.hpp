@@ -108,7 +108,7 @@ class reduction {
 
  private:
   /// The greatest number of compilations.
-  static constexpr std::size_t most_tries = 400;
+  static constexpr std::size_t max_tries = 400;
 
   verification examine(const candidate_graph& s) {
     ++out_.tried;
@@ -119,7 +119,7 @@ class reduction {
 
   /// Continues with the candidate if it fails in the same way.
   bool accept(candidate_graph candidate) {
-    if (out_.tried >= most_tries) return false;
+    if (out_.tried >= max_tries) return false;
     const verification v = examine(candidate);
     if (v.found != kind_) return false;
     out_.what = v;

@@ -18,7 +18,7 @@ using arrays = sorted_map<ir::node_id, ir::literal_array>;
 inline double unit_of(dtype t) { return std::ldexp(1.0, -digits_of(t)); }
 
 /// The magnitude below which an absolute error of that size counts as none: results there may underflow to 0.
-inline double least_of(dtype t) {
+inline double min_of(dtype t) {
   if (size_of(t) == 1) return 0x1p-9;
   if (t == dtype::f16) return 0x1p-24;
   return t == dtype::f64 ? 0x1p-1000 : 0x1p-120;
@@ -175,7 +175,7 @@ class rounding_bounds {
   /// sources. Downwards, numbers that may underflow become 0.
   void move(ir::literal_array& x, const series<double>& spread, double units, double unit, std::uint64_t source) const {
     const std::uint64_t differs = (source % 7 + 1) << 1 >> (sample_ - 1) & 1;  // never in sample 1
-    const double least = least_of(x.type);
+    const double least = min_of(x.type);
     for (std::size_t i = 0; i < x.f.size(); ++i) {
       const std::uint64_t element = mixed(source << 32 ^ i);
       const double by = static_cast<double>(mixed(element + sample_) >> 12) * 0x1p-52;  // in [0, 1)
@@ -251,7 +251,7 @@ class tolerance_check {
           spread = std::max(spread, by);
         }
         same = g == w || (vocabulary::isnan(g) && vocabulary::isnan(w)) ||
-               std::fabs(g - w) <= 8 * spread + 2 * unit_of(want.type) * std::fabs(w) + least_of(want.type);
+               std::fabs(g - w) <= 8 * spread + 2 * unit_of(want.type) * std::fabs(w) + min_of(want.type);
         // Beyond the largest number the result depends on rounding.
         const double most = want.type == dtype::f8_e4m3   ? 448.0
                             : want.type == dtype::f8_e5m2 ? 57344.0

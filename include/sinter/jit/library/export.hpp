@@ -13,8 +13,8 @@ namespace sinter::engine {
 namespace detail {
 
 /// The greatest number of programs of a library, and of bytes of weights inside it.
-inline constexpr std::size_t most_library_programs = 16;
-inline constexpr std::int64_t most_bytes_inside = std::int64_t{1} << 30;
+inline constexpr std::size_t max_library_programs = 16;
+inline constexpr std::int64_t max_bytes_inside = std::int64_t{1} << 30;
 
 inline bool is_identifier(std::string_view name) {
   const auto is_word = [](char c) { return c == '_' || std::isalnum(static_cast<unsigned char>(c)); };
@@ -91,9 +91,9 @@ class exporter final : public library_exporter {
   }
 
   void take(const call& c, const tracing& t) override {
-    if (programs_.size() == most_library_programs)
+    if (programs_.size() == max_library_programs)
       fail("export_library",
-           "the sizes need more than " + std::to_string(most_library_programs) +
+           "the sizes need more than " + std::to_string(max_library_programs) +
                " programs, because the function asks how large they are; give bounds from 2 on, or export a library "
                "for each range",
            what_.where);
@@ -497,7 +497,7 @@ inline exported_library exporter::finish() {
     if (what_.is_for_gpus()) plan_program_on_gpu(what_, *p, kernels_);
     else plan_program(*p, kernels_);
   find_weights();
-  if (what_.how.weights == library_weights::inside && tables_.weight_bytes > most_bytes_inside)
+  if (what_.how.weights == library_weights::inside && tables_.weight_bytes > max_bytes_inside)
     fail("export_library",
          std::to_string(tables_.weight_bytes) +
              " bytes of weights do not fit into a library, which holds 1 GiB; choose library_weights::beside",

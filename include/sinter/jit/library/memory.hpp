@@ -126,7 +126,7 @@ inline c_scratch scratch_for_all(c_numbers& numbers, const emit::scratch_use& us
   c_scratch out;
   const c_number shared = numbers.whole(numbers.value(use.shared, own));
   if (use.by_thread()) {
-    const c_number kept = numbers.at_most(numbers.value(use.kept, own), use.most_kept);
+    const c_number kept = numbers.at_most(numbers.value(use.kept, own), use.max_kept);
     out.of_thread = numbers.whole(numbers.sum(numbers.sum(numbers.value(use.sums, own), kept), sum_of(use.blocks)));
     out.threads = {1};
     if (several)

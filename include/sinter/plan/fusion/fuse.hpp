@@ -30,7 +30,7 @@ struct fused {
 };
 
 /// A concatenation of more operands is always in memory.
-inline constexpr std::size_t most_joined = 4;
+inline constexpr std::size_t max_joined = 4;
 
 namespace detail {
 
@@ -103,7 +103,7 @@ class fusion {
   }
 
   /// Whether a read would search among too many operands.
-  bool joins_many(node_id id) const { return lowering_of(g_[id].code).parts && g_[id].in.size() > most_joined; }
+  bool joins_many(node_id id) const { return lowering_of(g_[id].code).parts && g_[id].in.size() > max_joined; }
 
   void store_node(node_id id) {
     memory_.stored[id] = 1;

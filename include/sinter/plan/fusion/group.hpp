@@ -28,7 +28,7 @@ struct group {
   node_id first_target = ir::no_node;
   bool scatters = false;
   bool fills = false;         ///< writes a literal to regions, where a launch costs more than its traffic
-  bool of_many = false;       ///< one, or partly one, of more than most_neighbours of equal form
+  bool of_many = false;       ///< one, or partly one, of more than max_neighbours of equal form
   std::uint32_t version = 0;  ///< number of merges so far
 
   const kernel& code() const { return step.is_opaque() ? step : made.what->code; }

@@ -13,14 +13,14 @@ namespace sinter::engine::plan {
 
 /// Kernels with more elements fill a GPU alone. A saved launch then matters little, and only kernels that are alike share it.
 /// A body of another form may need more registers, which slows down a kernel that waits for memory.
-inline constexpr std::int64_t most_shared_elements = 4 << 20;
+inline constexpr std::int64_t max_shared_elements = 4 << 20;
 /// Kernels of fewer elements that only make results wait for others. A GPU would take about as long to begin and end them as to run
 /// them.
-inline constexpr std::int64_t most_waiting_elements = 1 << 20;
+inline constexpr std::int64_t max_waiting_elements = 1 << 20;
 /// Limits of a shared launch: bodies, buffers that are parameters, and instructions (each is compiled).
-inline constexpr std::size_t most_shared_bodies = 32, most_shared_buffers = 240, most_shared_instructions = 800;
+inline constexpr std::size_t max_shared_bodies = 32, max_shared_buffers = 240, max_shared_instructions = 800;
 /// The greatest number of its blocks, and the least work of a block, in elements.
-inline constexpr std::int64_t most_shared_blocks = 0x7fffffff, least_block_elements = 256;
+inline constexpr std::int64_t max_shared_blocks = 0x7fffffff, min_block_elements = 256;
 
 namespace detail {
 
@@ -41,10 +41,10 @@ inline launch_compatibility launch_compatibility_of(const kernel& k, const sorte
   for (const auto& s : k.stores)
     if (s.accumulate) return launch_compatibility::none;
   const std::int64_t n = traced_elements(k);
-  if (n < most_shared_elements) return launch_compatibility::any;
+  if (n < max_shared_elements) return launch_compatibility::any;
   // A kernel of more axes is better printed alone, with tiles for transposed reads, and divisions by constants. Intermediates
   // that one launch makes all occupy memory at the same time.
-  return k.axes.size() == 1 && makes_only_results(k, read) && n / least_block_elements < most_shared_blocks
+  return k.axes.size() == 1 && makes_only_results(k, read) && n / min_block_elements < max_shared_blocks
              ? launch_compatibility::batch
              : launch_compatibility::none;
 }
@@ -115,7 +115,7 @@ inline void wait_for_reader(const series<kernel>& kernels, series<std::size_t>& 
     for (const auto& [k, form] : forms) alike[{last_level_of(k, kernels, users, bases, level), form}].push_back(k);
     for (const auto& found : alike)
       for (const std::size_t k : found.second) {
-        if (found.second.size() < least_alike || level[k] == found.first.first) continue;
+        if (found.second.size() < min_alike || level[k] == found.first.first) continue;
         level[k] = found.first.first;
         moved = true;
       }
@@ -123,7 +123,7 @@ inline void wait_for_reader(const series<kernel>& kernels, series<std::size_t>& 
 }
 
 /// Small kernels that only make results, such as updates of parameters, wait for the next such kernels, until they have
-/// most_waiting_elements together.
+/// max_waiting_elements together.
 inline void wait_for_compatible(const series<kernel>& kernels, const series<launch_compatibility>& with,
                                 series<std::size_t>& level) {
   const auto users = users_of(kernels);
@@ -141,7 +141,7 @@ inline void wait_for_compatible(const series<kernel>& kernels, const series<laun
   std::int64_t together = 0;
   for (std::size_t n = 0, first = 0; n < results.size(); ++n) {
     together += traced_elements(kernels[results[n]]);
-    if (together < most_waiting_elements && n + 1 < results.size()) continue;
+    if (together < max_waiting_elements && n + 1 < results.size()) continue;
     for (; first <= n; ++first) level[results[first]] = level[results[n]];
     together = 0;
   }
@@ -157,7 +157,7 @@ inline body_group body_group_of(std::span<const kernel* const> alike) {
   const common_kernel c = in_common(alike);
   // The last few kernels of a launch have separate bodies.
   return {c.code.buffers.size() - c.apart.size(),
-          static_cast<std::int64_t>(8 * (least_alike - 1) * c.code.buffers.size())};
+          static_cast<std::int64_t>(8 * (min_alike - 1) * c.code.buffers.size())};
 }
 
 /// For each kernel, the index of its group, or -1.
@@ -168,7 +168,7 @@ inline series<int> body_groups_of(const series<kernel>& kernels, const series<la
     if (with[k] != launch_compatibility::none) alike[{level[k], form_of(kernels[k])}].push_back(k);
   series<int> of(kernels.size(), -1);
   for (const auto& found : alike) {
-    if (found.second.size() < least_alike) continue;
+    if (found.second.size() < min_alike) continue;
     series<const kernel*> members;
     for (const std::size_t k : found.second) {
       members.push_back(&kernels[k]);
@@ -191,7 +191,7 @@ inline series<std::size_t> first_of_shape(const series<kernel>& kernels, const s
     alike[std::move(form)].push_back(k);
   }
   for (const auto& found : alike)
-    if (found.second.size() >= least_alike)
+    if (found.second.size() >= min_alike)
       for (const std::size_t k : found.second) first[k] = found.second[0];
   return first;
 }
@@ -203,15 +203,15 @@ struct open_launch {
   series<int> groups;
 
   /// Adds the kernel, whose group may be null, if there is room.
-  bool take(const kernel& k, const body_group* its, int which, std::int64_t most_bytes) {
+  bool take(const kernel& k, const body_group* its, int which, std::int64_t max_bytes) {
     const bool known = its && std::find(groups.begin(), groups.end(), which) != groups.end();
     const std::size_t own = known ? 0 : its ? its->buffers : k.buffers.size();
     const std::int64_t more = known ? 0 : its ? its->bytes : static_cast<std::int64_t>(8 * k.buffers.size());
     const std::size_t text = known ? 0 : k.body.size();
-    const std::int64_t its_blocks = traced_elements(k) / least_block_elements + 1;
-    if (bodies > 0 && (bodies + !known > most_shared_bodies || buffers + own > most_shared_buffers ||
-                       instructions + text > most_shared_instructions || bytes + more > most_bytes ||
-                       blocks + its_blocks > most_shared_blocks))
+    const std::int64_t its_blocks = traced_elements(k) / min_block_elements + 1;
+    if (bodies > 0 && (bodies + !known > max_shared_bodies || buffers + own > max_shared_buffers ||
+                       instructions + text > max_shared_instructions || bytes + more > max_bytes ||
+                       blocks + its_blocks > max_shared_blocks))
       return false;
     bodies += !known;
     buffers += own;
@@ -259,10 +259,10 @@ inline void delay_fills(const series<kernel>& kernels, series<series<std::size_t
 }  // namespace detail
 
 /// The kernels' numbers in groups that run one after another. Kernels of a group run at once, in one launch whose parameters
-/// take at most `most_bytes` without its table (emit/cuda/shared.hpp). Pointwise kernels share a group if they are small, or
+/// take at most `max_bytes` without its table (emit/cuda/shared.hpp). Pointwise kernels share a group if they are small, or
 /// are alike, have one axis and make results. Other kernels share a group if they are small and have one shape
 /// (shares_by_shape).
-SINTER_API series<series<std::size_t>> horizontal(const series<kernel>& kernels, std::int64_t most_bytes = 4096) {
+SINTER_API series<series<std::size_t>> horizontal(const series<kernel>& kernels, std::int64_t max_bytes = 4096) {
   auto level = detail::levels_of(kernels);
   detail::wait_for_reader(kernels, level);
   sorted_set<int> read;
@@ -300,13 +300,13 @@ SINTER_API series<series<std::size_t>> horizontal(const series<kernel>& kernels,
     }
     // A kernel with its own body joins its neighbours.
     auto* where = its || open.empty() ? open.begin() : open.end() - 1;
-    while (where != open.end() && !where->take(c, its, own[k], most_bytes)) ++where;
+    while (where != open.end() && !where->take(c, its, own[k], max_bytes)) ++where;
     if (where == open.end()) {
       open.emplace_back();
       where = open.end() - 1;
       where->group = out.size();
       where->bytes = 16 + 8 * c.symbols;  // the scratch address, the table's, the sizes
-      where->take(c, its, own[k], most_bytes);
+      where->take(c, its, own[k], max_bytes);
       out.emplace_back();
     }
     out[where->group].push_back(k);

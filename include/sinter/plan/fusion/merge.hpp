@@ -14,12 +14,12 @@
 namespace sinter::engine::plan {
 
 /// The greatest number of instructions in a kernel that fusion builds.
-inline constexpr std::size_t most_instructions = 160;
+inline constexpr std::size_t max_instructions = 160;
 
 namespace detail {
 
 /// Of the groups that access one buffer, this many nearest ones on each side are tried with a group.
-inline constexpr std::size_t most_neighbours = 32;
+inline constexpr std::size_t max_neighbours = 32;
 
 class merging {
  public:
@@ -156,7 +156,7 @@ class merging {
         const auto u = std::lower_bound(groups_[a].uses.begin(), groups_[a].uses.end(), use{buffer, false});
         (!u->written ? readers : groups_[a].scatters ? adders : writers).push_back(a);
       }
-      if (writers.size() > most_neighbours && readers.size() > most_neighbours) put_in_a_row(writers, next);
+      if (writers.size() > max_neighbours && readers.size() > max_neighbours) put_in_a_row(writers, next);
       for (auto w : writers) {
         next[w].insert(next[w].end(), readers.begin(), readers.end());
         next[w].insert(next[w].end(), adders.begin(), adders.end());
@@ -194,8 +194,8 @@ class merging {
       const auto& touch = touching_[u.buffer];
       const auto here = touch.lower_bound(a);
       auto first = here, last = here;
-      for (std::size_t n = 0; !later && n < most_neighbours && first != touch.begin(); ++n) --first;
-      for (std::size_t n = 0; n <= most_neighbours && last != touch.end(); ++n) ++last;
+      for (std::size_t n = 0; !later && n < max_neighbours && first != touch.begin(); ++n) --first;
+      for (std::size_t n = 0; n <= max_neighbours && last != touch.end(); ++n) ++last;
       for (auto at = first; at != last; ++at) {
         const group_id b = *at;
         if (b == a || met_[b] || groups_[b].step.is_opaque()) continue;
@@ -213,7 +213,7 @@ class merging {
   }
 
   void find_many() {
-    if (groups_.size() <= most_neighbours) return;
+    if (groups_.size() <= max_neighbours) return;
     std::unordered_map<const outcome*, std::size_t> known;
     std::unordered_map<std::string, std::size_t> shapes;
     series<std::size_t> count, shape;
@@ -227,7 +227,7 @@ class merging {
       ++count[shape.back()];
     }
     for (group_id a = 0; a < groups_.size(); ++a)
-      groups_[a].of_many = shape[a] != 0 && count[shape[a]] > most_neighbours;
+      groups_[a].of_many = shape[a] != 0 && count[shape[a]] > max_neighbours;
   }
   static std::string form_of_parts(const kernel& k) { return is_plain(k) ? plain_form_of(k) : shape_form_of(k, 1); }
   /// Parts that many groups access share code, and a launch, as they are: a merged kernel would have its own text.
@@ -235,7 +235,7 @@ class merging {
     if ((!a.of_many && !b.of_many) || r.first_feeds || r.second_feeds || (a.fills && b.fills)) return false;
     for (std::size_t i = 0, j = 0; i < a.uses.size() && j < b.uses.size();) {
       const use &x = a.uses[i], &y = b.uses[j];
-      if (x.buffer == y.buffer && !(x.written && y.written) && touching_[x.buffer].size() <= most_neighbours)
+      if (x.buffer == y.buffer && !(x.written && y.written) && touching_[x.buffer].size() <= max_neighbours)
         return false;
       const bool first = x.buffer <= y.buffer, second = y.buffer <= x.buffer;
       i += first, j += second;
@@ -266,9 +266,9 @@ class merging {
   /// disappear, and nothing else does.
   static bool is_full(const group& x) {
     const auto& body = x.code().body;
-    if (body.size() <= most_instructions) return false;
+    if (body.size() <= max_instructions) return false;
     return std::count_if(body.begin(), body.end(), [](const instruction& i) { return i.kind != kind::load; }) >
-           static_cast<std::ptrdiff_t>(most_instructions);
+           static_cast<std::ptrdiff_t>(max_instructions);
   }
 
   /// Makes the group of both; returns the reason against it, or "".
@@ -281,12 +281,12 @@ class merging {
     both.made = lowered_.of_both(a.made, b.made, a.roots, both.roots);
     const outcome& o = *both.made.what;
     if (o.failed) return in_own_nodes(both.made);
-    if (o.code.body.size() > most_instructions) return too_long;
+    if (o.code.body.size() > max_instructions) return too_long;
     const std::int64_t inner = o.code.extent(role::inner).evaluate(memory_.hints);
     dim n = 1;
     for (const auto& axis : o.code.axes) n *= axis.extent;
     const std::int64_t rows = n.evaluate(memory_.hints) / std::max<std::int64_t>(inner, 1);
-    if (!o.code.is_product() && o.code.stages > 1 && rows < target_.least_rows && inner > 2 * block_elements &&
+    if (!o.code.is_product() && o.code.stages > 1 && rows < target_.min_rows && inner > 2 * block_elements &&
         !(target_.shares_rows && walks_once(o.code)))
       return "too few rows to share among threads";
     complete(both);
@@ -352,10 +352,10 @@ class merging {
     }
     std::size_t large = 0, sums = 0;
     for (const auto& i : k.body) sums += i.span == reduce_scope::row || i.span == reduce_scope::both;
-    if (sums > target_.most_row_sums) return "too many sums over the rows";
+    if (sums > target_.max_row_sums) return "too many sums over the rows";
     for (const use& u : both.uses) large += cost_.bytes(u.buffer) >= 4096;
     const relation r = related(a, b);
-    if (large > target_.most_arrays && !r.first_feeds && !r.second_feeds) return "too many arrays for one kernel";
+    if (large > target_.max_arrays && !r.first_feeds && !r.second_feeds) return "too many arrays for one kernel";
     return "";
   }
 

@@ -25,7 +25,7 @@ inline series<dim> padded_strides(const ir::node& v, const row_padding& how) {
     else elements *= *n;
   if (rank < 2) return {};
   const std::int64_t row = *v.extents[rank - 1].number() * size;
-  if (row % how.alignment == 0 || row < how.least_row || elements * size < how.least_array) return {};
+  if (row % how.alignment == 0 || row < how.min_row || elements * size < how.min_array) return {};
   const std::int64_t unit = row > long_row ? cache_line : how.alignment;
   series<dim> strides(rank, dim(1));
   dim step = (row + unit - 1) / unit * unit / size;

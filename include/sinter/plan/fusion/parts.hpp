@@ -11,12 +11,12 @@ namespace sinter::engine::plan {
 
 /// The least number of kernels that share code in a step, and the greatest number of elements of each. A kernel's unread
 /// temporaries stay in memory as long as the step takes.
-inline constexpr std::size_t least_in_step = 8;
-inline constexpr std::int64_t most_step_elements = 16 << 10;
+inline constexpr std::size_t min_in_step = 8;
+inline constexpr std::int64_t max_step_elements = 16 << 10;
 /// From this many shapes on, one code has extents as numbers, too.
-inline constexpr std::size_t least_shapes = 32;
+inline constexpr std::size_t min_shapes = 32;
 /// The greatest number of a launch's parameters that are its own numbers.
-inline constexpr std::size_t most_launch_numbers = 64;
+inline constexpr std::size_t max_launch_numbers = 64;
 
 /// The sharing of code and of steps among kernels.
 struct shared_parts {
@@ -43,7 +43,7 @@ namespace detail {
 
 /// Merges very many shapes that differ only in numbers. `members` has kernels by shape.
 inline void join_shapes(series<series<std::size_t>>& members, const series<kernel>& kernels) {
-  if (members.size() < least_shapes) return;
+  if (members.size() < min_shapes) return;
   std::unordered_map<std::string, series<std::size_t>> alike;
   for (std::size_t s = 0; s < members.size(); ++s) {
     const kernel& k = kernels[members[s][0]];
@@ -52,7 +52,7 @@ inline void join_shapes(series<series<std::size_t>>& members, const series<kerne
   }
   for (const auto& found : alike) {
     const auto& shapes = found.second;
-    if (shapes.size() < least_shapes) continue;
+    if (shapes.size() < min_shapes) continue;
     auto& all = members[shapes[0]];
     for (std::size_t s = 1; s < shapes.size(); ++s) {
       all.insert(all.end(), members[shapes[s]].begin(), members[shapes[s]].end());
@@ -62,7 +62,7 @@ inline void join_shapes(series<series<std::size_t>>& members, const series<kerne
   }
 }
 
-/// Gives one code to `least_alike` or more kernels of equal shape with different texts. `alike`, `vectors`: see codes_of().
+/// Gives one code to `min_alike` or more kernels of equal shape with different texts. `alike`, `vectors`: see codes_of().
 inline void share_code(shared_parts& p, const series<kernel>& kernels, const series<std::size_t>& alike, bool vectors) {
   const auto widest = [&](const kernel& k) { return vectors ? widest_vector(k) : 1; };
   std::unordered_map<std::string, std::size_t> known;
@@ -76,11 +76,11 @@ inline void share_code(shared_parts& p, const series<kernel>& kernels, const ser
   }
   if (!vectors) join_shapes(members, kernels);
   for (const auto& all : members) {
-    if (all.size() < least_alike) continue;
+    if (all.size() < min_alike) continue;
     series<const kernel*> of;
     for (const std::size_t k : all) of.push_back(&kernels[k]);
     common_kernel common = in_common({of.data(), of.size()}, widest(*of[0]));
-    if (vectors && common.numbers.size() > most_launch_numbers) continue;
+    if (vectors && common.numbers.size() > max_launch_numbers) continue;
     for (std::size_t m = 0; m < all.size(); ++m) {
       p.code[all[m]] = static_cast<int>(p.codes.size());
       p.member[all[m]] = m;
@@ -95,7 +95,7 @@ inline void share_code(shared_parts& p, const series<kernel>& kernels, const ser
 
 /// True for a kernel that may share a step.
 inline bool is_small_part(const kernel& k) {
-  return !k.is_opaque() && !k.replaces && traced_elements(k) <= most_step_elements &&
+  return !k.is_opaque() && !k.replaces && traced_elements(k) <= max_step_elements &&
          std::none_of(k.stores.begin(), k.stores.end(), [](const store& s) { return s.accumulate; });
 }
 
@@ -160,7 +160,7 @@ SINTER_API shared_parts parts_of(const series<kernel>& kernels, const series<std
   while (p.step.size() < kernels.size()) {
     const std::size_t first = p.step.size();
     const std::size_t end = std::max(first + 1, detail::end_of_step(p, kernels, first, writer));
-    const bool together = end - first >= least_in_step;
+    const bool together = end - first >= min_in_step;
     for (std::size_t k = first; k < end; ++k) p.step.push_back(together ? steps : steps++);
     steps += together;
   }

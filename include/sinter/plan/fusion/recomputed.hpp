@@ -13,12 +13,12 @@ namespace sinter::engine::plan {
 
 /// The operations for an element of a root (a costly op counts 10), and the additional operations for each op in the graph.
 /// If shifted or strided views of computed values need more, they are stored.
-inline constexpr std::int64_t most_repeated = 16, most_per_operation = 2;
+inline constexpr std::int64_t max_repeated = 16, max_per_operation = 2;
 
 /// A pad with short rows that an element of a root reads at more places is stored if one thread walks a row. Such rows are
 /// hardly longer than their edges, where each read is checked.
 inline constexpr std::int64_t short_padded_row = 256;
-inline constexpr std::size_t most_guarded_reads = 8;
+inline constexpr std::size_t max_guarded_reads = 8;
 
 namespace detail {
 
@@ -99,7 +99,7 @@ class recomputed {
 
   bool is_guarded_often(node_id id) const {
     const ir::node& v = g_[id];
-    if (!pads_ || v.code != ir::op::pad || reads_[id].many <= most_guarded_reads) return false;
+    if (!pads_ || v.code != ir::op::pad || reads_[id].many <= max_guarded_reads) return false;
     const std::size_t last = v.extents.size() - 1;
     const bool along = !v.attr.dims[last].is(0) || !v.attr.dims[2 * last + 1].is(0);
     return along && v.extents[last].evaluate(memory_.hints) <= short_padded_row;
@@ -125,7 +125,7 @@ class recomputed {
     const std::int64_t cost = ir::is_pointwise(g_[id].code) && ir::is_expensive(g_[id].code) ? 10 : 1;
     operations_ += cost;
     computed_ += cost * maps;
-    return maps == 1 || computed_ <= most_repeated + most_per_operation * operations_;
+    return maps == 1 || computed_ <= max_repeated + max_per_operation * operations_;
   }
 
   /// Adds the reads of a view or a gather at `m`.

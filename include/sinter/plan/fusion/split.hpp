@@ -17,7 +17,7 @@ struct split_product {
 };
 
 /// The least terms of a slice, the most slices, and the tile of a thread block in a matrix library.
-inline constexpr std::int64_t least_terms = 256, most_slices = 8, library_tile = 64 * 128;
+inline constexpr std::int64_t min_terms = 256, max_slices = 8, library_tile = 64 * 128;
 
 namespace detail {
 
@@ -37,7 +37,7 @@ inline std::int64_t slices_of(const blas_call& c, const dim& terms, const target
   if (c.m > library_tile * t.multiprocessors / c.n || c.m * c.n % 4 != 0) return 1;
   const std::int64_t tiles = (c.m * c.n + library_tile - 1) / library_tile;
   std::int64_t slices = 1;
-  while (slices < most_slices && terms.divided_by(8 * slices) && c.k / (2 * slices) >= least_terms &&
+  while (slices < max_slices && terms.divided_by(8 * slices) && c.k / (2 * slices) >= min_terms &&
          2 * slices * tiles <= t.multiprocessors)
     slices *= 2;
   return slices;

@@ -16,15 +16,15 @@
 namespace sinter::engine::plan {
 
 /// This many kernels that are alike share one body, which reads their buffers and numbers from a table.
-inline constexpr std::size_t least_alike = 4;
+inline constexpr std::size_t min_alike = 4;
 
 /// Limits for kernels that share a launch by shape, in fours or more: elements of a kernel that is not pointwise and stores
 /// more than numbers, terms of a product's element, and terms of the whole product. Beyond them, a separate launch pays, and
 /// for a product the matrix library.
-inline constexpr std::int64_t most_elements_by_shape = 256 << 10, most_terms_by_shape = 256,
-                              most_products_by_shape = 256 << 10;
+inline constexpr std::int64_t max_elements_by_shape = 256 << 10, max_terms_by_shape = 256,
+                              max_products_by_shape = 256 << 10;
 /// The greatest number of elements of a row that is sorted in one launch.
-inline constexpr std::int64_t most_sorted_by_shape = 2048;
+inline constexpr std::int64_t max_sorted_by_shape = 2048;
 
 /// The elements in the traced call; the largest number if they exceed 63 bits.
 inline std::int64_t traced_elements(const kernel& k) {
@@ -49,11 +49,11 @@ SINTER_API bool shares_by_shape(const kernel& k) {
   if (std::any_of(k.stores.begin(), k.stores.end(), [](const auto& s) { return s.accumulate; })) return false;
   if (makes_numbers(k)) return true;
   const std::int64_t n = traced_elements(k);
-  if (n > most_elements_by_shape) return false;
+  if (n > max_elements_by_shape) return false;
   if (k.is_product())
-    return k.symbols == 0 && k.products[0].within.empty() && k.products[0].terms <= most_terms_by_shape &&
-           n * k.products[0].terms <= most_products_by_shape;
-  if (k.is_sort()) return k.extent(role::row).number().value_or(most_sorted_by_shape + 1) <= most_sorted_by_shape;
+    return k.symbols == 0 && k.products[0].within.empty() && k.products[0].terms <= max_terms_by_shape &&
+           n * k.products[0].terms <= max_products_by_shape;
+  if (k.is_sort()) return k.extent(role::row).number().value_or(max_sorted_by_shape + 1) <= max_sorted_by_shape;
   return k.stands_alone() || std::any_of(k.body.begin(), k.body.end(), is_reduction);
 }
 

@@ -14,7 +14,7 @@ struct row_padding {
   std::int64_t alignment = 1;  ///< in bytes
   /// Bytes of the shortest row, and of the smallest array, that are padded: of a shorter row padding would be a large part, and a
   /// smaller array stays in caches.
-  std::int64_t least_row = 128, least_array = 256 << 10;
+  std::int64_t min_row = 128, min_array = 256 << 10;
 };
 
 /// The facts of a target that planning and scheduling depend on. The default is a CPU.
@@ -25,9 +25,9 @@ struct target {
   bool shares_rows = false;  ///< a long row may be divided among processors
   bool guards_lanes =
       false;  ///< a guard that changes within a vector costs no more than its test; else it cuts the loop
-  std::int64_t least_rows = 8;  ///< with fewer rows, a kernel of several passes leaves processors idle
-  std::size_t most_arrays = std::numeric_limits<std::size_t>::max();  ///< large arrays of independent parts of a kernel
-  std::size_t most_row_sums = std::numeric_limits<std::size_t>::max();
+  std::int64_t min_rows = 8;  ///< with fewer rows, a kernel of several passes leaves processors idle
+  std::size_t max_arrays = std::numeric_limits<std::size_t>::max();  ///< large arrays of independent parts of a kernel
+  std::size_t max_row_sums = std::numeric_limits<std::size_t>::max();
   std::int64_t parameter_bytes =
       std::numeric_limits<std::int64_t>::max();  ///< the greatest size of a launch's parameters
   double bytes_per_operation =
@@ -75,9 +75,9 @@ constexpr target gpu_target(gpu_facts f = {}) {
   return {.lockstep = 32,
           .shares_rows = true,
           .guards_lanes = true,
-          .least_rows = f.multiprocessors / 2,
-          .most_arrays = 16,
-          .most_row_sums = 8,
+          .min_rows = f.multiprocessors / 2,
+          .max_arrays = 16,
+          .max_row_sums = 8,
           .parameter_bytes = f.parameter_bytes,
           .kernel_bytes = 4 << 20,
           .multiprocessors = f.multiprocessors,

@@ -24,7 +24,7 @@ class pending_walk {
   void run(int root) { sequence(root); }
 
  private:
-  static constexpr int most_turns = 3;
+  static constexpr int max_turns = 3;
 
   const tile& at(int x) const { return t_.tiles[static_cast<std::size_t>(x)]; }
 
@@ -79,7 +79,7 @@ class pending_walk {
       std::tie(shift_, shifted_) = was;
     } else {
       // A block takes one turn of the grid.
-      for (int turn = 0; turn < (p.to == bind::grid ? 1 : most_turns); ++turn) {
+      for (int turn = 0; turn < (p.to == bind::grid ? 1 : max_turns); ++turn) {
         sequence(c);
         pass(origin);
       }

@@ -221,8 +221,8 @@ class conv_readings {
       now_.kept = {};
       if (found) return true;
     }
-    constexpr std::int64_t most_steps = 4;
-    for (std::int64_t factor = 1; factor <= (place.range < 0 ? most_steps : 1); ++factor)
+    constexpr std::int64_t max_steps = 4;
+    for (std::int64_t factor = 1; factor <= (place.range < 0 ? max_steps : 1); ++factor)
       if (with(spatial_of(p_, all_, place, {}, factor), [&] { return next_kept(i + 1); })) return true;
     return false;
   }

@@ -221,10 +221,10 @@ inline bool is_small_product(const kernel& c, std::span<const std::int64_t> size
   for (const auto* operand : {&p.a, &p.b})
     if (c.buffers[static_cast<std::size_t>(operand->buffer)].type != dtype::f32) return false;
   const product_extents e = extents_of(with_sizes(c, sizes));
-  const std::int64_t most_terms = is_narrow(e) ? 1024 : 512;
+  const std::int64_t max_terms = is_narrow(e) ? 1024 : 512;
   const auto tiles = [](const dim& e) { return dim((e.number().value_or(1 << 20) + 63) / 64); };
   return e.m.number().value_or(0) >= 8 && e.n.number().value_or(0) >= 8 &&
-         e.k.number().value_or(most_terms + 1) <= most_terms &&
+         e.k.number().value_or(max_terms + 1) <= max_terms &&
          (tiles(e.m) * tiles(e.n) * e.batch).number().value_or(t.multiprocessors + 1) <= t.multiprocessors;
 }
 

@@ -14,7 +14,7 @@ namespace sinter::engine::plan {
 class lowering;
 
 /// The greatest number of conditions of a read; each pad or concatenation on the way to memory adds some.
-inline constexpr std::size_t most_ranges = 16;
+inline constexpr std::size_t max_ranges = 16;
 
 /// The lowering of an op into kernels. (ops/NAME.hpp)
 struct op_lowering {
@@ -201,7 +201,7 @@ class lowering {
 
   /// A value that is too deep, or one instruction too many, must be in memory: compilers take long for very large kernels.
   int computed(node_id id, const coordinates& at) {
-    if ((depth_ >= most_deep || k_.body.size() >= most_instructions) && !graph()[id].in.empty())
+    if ((depth_ >= max_deep || k_.body.size() >= max_instructions) && !graph()[id].in.empty())
       throw refusal{"more operations than a kernel may have, or have in a row", id};
     if (has_nothing(id)) return of_nothing(id, at);
     ++depth_;
@@ -309,7 +309,7 @@ class lowering {
       if (!holds(r, axes_).value_or(true)) return other();
     erase_if(ranges, [&](const range& r) { return std::find(ranges_.begin(), ranges_.end(), r) != ranges_.end(); });
     if (ranges.empty()) return value();
-    if (ranges_.size() + ranges.size() > most_ranges)
+    if (ranges_.size() + ranges.size() > max_ranges)
       throw refusal{"a read of %" + std::to_string(id) + " depends on too many conditions", id};
     const auto outside = ranges_;
     const auto of = std::exchange(guarding_, graph()[id].code);
@@ -487,8 +487,8 @@ class lowering {
     return memory().strides[id].empty() ? row_major_strides(graph()[id].extents) : memory().strides[id];
   }
 
-  static constexpr std::size_t most_instructions = 4096;
-  static constexpr int most_deep = 1000;
+  static constexpr std::size_t max_instructions = 4096;
+  static constexpr int max_deep = 1000;
 
   std::span<const root> roots_;
   lowering_scope here_;

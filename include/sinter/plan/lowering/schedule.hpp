@@ -14,14 +14,14 @@ namespace sinter::engine::plan {
 /// Elements in a block of a one-dimensional kernel.
 inline constexpr std::int64_t block_elements = 16 << 10;
 /// The greatest number of chunks in which rows are summed, whatever the number of threads: results do not depend on it.
-inline constexpr std::int64_t most_chunks = 64;
+inline constexpr std::int64_t max_chunks = 64;
 /// The size of a block of columns that are reduced together: at most 512 bytes of f32 in each row.
-inline constexpr int most_columns = 128, least_columns = 16;
+inline constexpr int max_columns = 128, min_columns = 16;
 /// The greatest number of bytes that a block has for each column, with room for sums. It may be on the stack four times: for
 /// whole blocks and the last one, for columns that are kept and those that are too long.
-inline constexpr std::int64_t most_column_bytes = 10 << 10;
+inline constexpr std::int64_t max_column_bytes = 10 << 10;
 /// Rows of at most this many elements are reduced as columns are.
-inline constexpr std::int64_t most_short_row = 8;
+inline constexpr std::int64_t max_short_row = 8;
 /// Longer columns exceed a thread's share of the caches.
 inline constexpr std::int64_t longest_column = 8192;
 /// A number of tasks that threads can share.
@@ -228,7 +228,7 @@ inline void choose_chunks(kernel& k, std::span<const std::int64_t> hints) {
   const std::int64_t outer = std::max<std::int64_t>(k.extent(role::outer).evaluate(hints), 1);
   const std::int64_t rows = k.block ? (inner + k.block - 1) / k.block : row;
   const std::int64_t work = k.block ? inner : (dim(inner) * row).evaluate({});
-  const std::int64_t wanted = std::min({work / block_elements, rows, std::max<std::int64_t>(most_chunks / outer, 1)});
+  const std::int64_t wanted = std::min({work / block_elements, rows, std::max<std::int64_t>(max_chunks / outer, 1)});
   k.chunks = static_cast<int>(std::max<std::int64_t>(wanted, 1));
 }
 
@@ -316,8 +316,7 @@ inline bool has_short_rows(const kernel& k, std::uint32_t reduced) {
     keeps |= !(reduced >> a & 1u);
     if (reduced >> a & 1u) length *= k.axes[a].extent;
   }
-  return keeps && (reduced >> (k.axes.size() - 1) & 1u) &&
-         length.number().value_or(most_short_row + 1) <= most_short_row;
+  return keeps && (reduced >> (k.axes.size() - 1) & 1u) && length.number().value_or(max_short_row + 1) <= max_short_row;
 }
 
 /// The number of columns of a block; 0 if loops over rows are faster: for few or long columns, and reads along them.
@@ -329,10 +328,10 @@ inline int column_block(const kernel& k, bool short_rows) {
   for (std::size_t a = 0; a < k.axes.size(); ++a)
     if (a != lanes) (a > lanes ? rows : others) = (dim(a > lanes ? rows : others) * k.axes[a].hint).evaluate({});
   const bool along = (contiguous & inner) && !(contiguous >> lanes & 1u);
-  if (width < least_columns || rows > longest_column || (along && !short_rows)) return 0;
-  int block = most_columns;
+  if (width < min_columns || rows > longest_column || (along && !short_rows)) return 0;
+  int block = max_columns;
   const auto tasks = [&] { return (dim(others) * ((width + block - 1) / block)).evaluate({}); };
-  while (block > width || (block > most_columns / 2 && tasks() < few_tasks)) block /= 2;
+  while (block > width || (block > max_columns / 2 && tasks() < few_tasks)) block /= 2;
   return 2 * tasks() < few_tasks && rows * block > 2 * block_elements ? 0 : block;
 }
 
@@ -358,10 +357,10 @@ inline bool schedule_columns(kernel& k, std::uint32_t reduced, std::span<const s
   for (std::size_t a = k.axes.size(); a-- > 1;)
     if (mergeable(k, a - 1)) merge(k, a - 1);
   for (axis& a : k.axes) a.hint = a.extent.evaluate(hints);
-  k.columns = most_columns;
+  k.columns = max_columns;
   k.columns = column_block(k, short_rows);
-  while (k.columns > least_columns && column_bytes(k) > most_column_bytes) k.columns /= 2;
-  if (!k.columns || column_bytes(k) > most_column_bytes) return false;
+  while (k.columns > min_columns && column_bytes(k) > max_column_bytes) k.columns /= 2;
+  if (!k.columns || column_bytes(k) > max_column_bytes) return false;
   const std::size_t lanes = k.vector_axis();
   for (const auto& i : k.body)
     if (is_reduction(i) && !(i.axes >> lanes & 1u)) return false;

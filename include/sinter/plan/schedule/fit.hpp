@@ -15,7 +15,7 @@ inline size_fit fit_of(const kernel& k) {
   const bool reduces = std::any_of(k.body.begin(), k.body.end(), is_reduction);
   if (reduces && n <= longest) fit.longest = power_of_two(std::max(n, shortest));
   fit.whole = reduces && fit.longest == n;
-  if (k.is_sort()) fit.longest = longest_sorted(k.extent(role::row).number().value_or(most_sorted));
+  if (k.is_sort()) fit.longest = longest_sorted(k.extent(role::row).number().value_or(max_sorted));
   return fit;
 }
 

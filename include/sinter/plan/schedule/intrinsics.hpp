@@ -217,9 +217,9 @@ constexpr const fragment& operand_of(const intrinsic& i, int operand) {
 namespace detail {
 
 /// For each row of the table, and its right operand and its sums: the registers' bits of two of them side by side.
-inline constexpr std::size_t most_bits = 8;
+inline constexpr std::size_t max_bits = 8;
 inline constexpr auto bits_of_pairs = [] {
-  std::array<std::array<std::array<std::uint16_t, most_bits>, 2>, std::size(table)> out{};
+  std::array<std::array<std::array<std::uint16_t, max_bits>, 2>, std::size(table)> out{};
   for (std::size_t r = 0; r < out.size(); ++r)
     for (int operand : {1, 2}) {
       auto& bits = out[r][static_cast<std::size_t>(operand) - 1];

@@ -45,13 +45,13 @@ inline scan_shape scan_of(const kernel& k) {
 }
 
 /// Elements that a block sorts in shared memory, and elements of the longest row that can be sorted.
-inline constexpr std::int64_t sorted_tile = 2048, most_sorted = std::int64_t{1} << 31;
+inline constexpr std::int64_t sorted_tile = 2048, max_sorted = std::int64_t{1} << 31;
 /// The greatest number of elements that is sorted like n: by one network, or in passes that are as many.
 inline std::int64_t longest_sorted(std::int64_t n) {
   if (n <= sorted_tile) return power_of_two(std::max<std::int64_t>(n, 32));
   std::int64_t longest = sorted_tile;
   while (longest < n) longest *= 16;
-  return std::min(longest, most_sorted);
+  return std::min(longest, max_sorted);
 }
 
 /// How rows are sorted. A network sorts several rows of a block in shared memory. Passes sort by digits of the keys, from the last one.
@@ -61,7 +61,7 @@ enum class sort_method : std::uint8_t { network, digits, rounds };
 /// The distribution of a sort's rows: a block takes a tile of one row, or `tile`/`width` rows of up to `width` elements.
 struct sort_shape {
   static constexpr int digit_threads = 256, digit_values = 256;  ///< a digit is a byte
-  static constexpr std::int64_t most_kept = sorted_tile / 8;
+  static constexpr std::int64_t max_kept = sorted_tile / 8;
 
   sort_method method = sort_method::network;
   int word = 4;   ///< bytes of a key, and of a place
@@ -100,11 +100,11 @@ inline sort_shape sort_of(const kernel& k) {
   s.total = s.rows * s.length;
   const std::int64_t longest = s.length.is_number() ? longest_sorted(*s.length.number())
                                : k.fit.longest > 0  ? k.fit.longest
-                                                    : most_sorted;
-  const std::int64_t wanted = i.ranges[0].extent.number().value_or(most_sorted);
+                                                    : max_sorted;
+  const std::int64_t wanted = i.ranges[0].extent.number().value_or(max_sorted);
   s.width = static_cast<int>(std::min(longest, sorted_tile));
   s.tile = std::max(s.width, 512);
-  if (longest > sorted_tile && wanted <= sort_shape::most_kept) {
+  if (longest > sorted_tile && wanted <= sort_shape::max_kept) {
     s.method = sort_method::rounds;
     s.kept = wanted;
     for (std::int64_t n = longest; n > sorted_tile; n = (n + s.tile - 1) / s.tile * wanted) ++s.passes;

@@ -112,7 +112,7 @@ inline std::optional<std::int64_t> reach_of(const kernel& k, const store& s) {
 /// bins take 300 us there. A block that sums first has at least four times as many updates as elements, and there are as many
 /// blocks as run at once.
 inline std::optional<block_sums> block_sums_of(const kernel& k, const pointwise_shape& s, const target& t) {
-  constexpr std::int64_t most_bytes = 16 << 10, updates_each = 4;
+  constexpr std::int64_t max_bytes = 16 << 10, updates_each = 4;
   block_sums b;
   b.updates = s;
   for (std::size_t st = 0; st < k.stores.size(); ++st) {
@@ -124,7 +124,7 @@ inline std::optional<block_sums> block_sums_of(const kernel& k, const pointwise_
   const store& to = k.stores[static_cast<std::size_t>(b.store)];
   const auto reach = reach_of(k, to);
   const auto size = static_cast<std::int64_t>(size_of(type_of(k, to.at)));
-  if (!reach || *reach * size > most_bytes) return std::nullopt;
+  if (!reach || *reach * size > max_bytes) return std::nullopt;
   b.elements = *reach;
   const std::int64_t each = std::int64_t{s.threads} * s.vectors * s.width;
   const auto blocks = s.blocks.number();

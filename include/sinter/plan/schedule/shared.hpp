@@ -60,10 +60,10 @@ SINTER_API series<shared_body> schedule_shared(std::span<const kernel* const> ke
   series<shared_body> out;
   for (const bool together : {false, true})
     for (std::size_t k = 0; k < kernels.size(); ++k) {
-      const auto& kin = alike[form[k]];
-      if (together != (kin.size() >= least_alike) || (together && kin[0] != k)) continue;
+      const auto& members = alike[form[k]];
+      if (together != (members.size() >= min_alike) || (together && members[0] != k)) continue;
       out.emplace_back();
-      if (together) out.back().members = kin;
+      if (together) out.back().members = members;
       else out.back().members = {k};
       detail::shape_body(out.back(), kernels, t);
     }

@@ -35,7 +35,7 @@ enum class tail : std::uint8_t {
 /// Elements along `axis` that a thread processes at once: 16 bytes of the widest contiguous operand, fewer if the extent or
 /// the addresses require it.
 inline int vector_width(const kernel& k, int axis, tail at_end) {
-  constexpr std::int64_t least_vectors = 8;  // of an axis whose last vector is not whole
+  constexpr std::int64_t min_vectors = 8;  // of an axis whose last vector is not whole
   if (axis < 0) return 1;
   series<const access*> along;
   for (const auto& i : k.body)
@@ -49,7 +49,7 @@ inline int vector_width(const kernel& k, int axis, tail at_end) {
     const auto is_one = [&](const auto* a) { return is_vector_access(k, *a, axis, w); };
     const dim& n = k.axes[static_cast<std::size_t>(axis)].extent;
     const bool whole = at_end == tail::apart || divides(w, n);
-    if (!whole && (at_end == tail::none || n.number().value_or(0) < least_vectors * w)) continue;
+    if (!whole && (at_end == tail::none || n.number().value_or(0) < min_vectors * w)) continue;
     if (whole ? std::any_of(along.begin(), along.end(), is_one) : std::all_of(along.begin(), along.end(), is_one))
       return static_cast<int>(w);
   }

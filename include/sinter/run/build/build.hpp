@@ -198,14 +198,14 @@ SINTER_API void make_missing(std::span<job* const> jobs, const disk_cache& cache
 
 /// Throws compile_error that names kernels which a process without a compiler lacks: their ops, from their texts' first lines.
 [[noreturn]] SINTER_API void fail_missing(std::span<job* const> missing) {
-  constexpr std::size_t most_named = 8;
+  constexpr std::size_t max_named = 8;
   const std::string problem = find_compiler()->problem;
   std::string names;
-  for (std::size_t i = 0; i < missing.size() && i < most_named; ++i) {
+  for (std::size_t i = 0; i < missing.size() && i < max_named; ++i) {
     const std::string text = missing[i]->source->str();
     names += (i ? ", " : "") + (text.starts_with("// ") ? text.substr(3, text.find('\n') - 3) : "a kernel");
   }
-  if (missing.size() > most_named) names += ", ...";
+  if (missing.size() > max_named) names += ", ...";
   throw compile_error("[compile] " + std::to_string(missing.size()) +
                           (missing.size() == 1 ? " kernel is" : " kernels are") +
                           " neither in the cache nor in a bundle that was loaded: " + names + ". " + problem,

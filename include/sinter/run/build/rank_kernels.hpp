@@ -64,7 +64,7 @@ struct found_image {
 /// Gives the other ranks this rank's kernels, in bundles of bounded size. An image that is larger is left out, so that they
 /// compile it.
 SINTER_API void give_kernels(kernel_order& order, std::span<job* const> jobs) {
-  constexpr std::size_t around = 64, most = kernel_order::most_bytes - 4096;  // bytes beside images
+  constexpr std::size_t around = 64, most = kernel_order::max_bytes - 4096;  // bytes beside images
   series<char> done(jobs.size(), 0);
   series<portable_kernel> kernels;
   std::vector<std::size_t> which;

@@ -147,7 +147,7 @@ SINTER_API std::string unit_text(std::span<const std::string* const> sources) {
 }
 
 /// The greatest number of kernels in a unit: all wait for the last, and loading one loads all.
-inline constexpr std::size_t most_in_unit = 32;
+inline constexpr std::size_t max_in_unit = 32;
 
 /// The texts of a unit, and an estimate of the time to compile them.
 struct unit_plan {
@@ -185,11 +185,11 @@ SINTER_API series<series<std::size_t>> units_of(std::span<const std::string* con
   std::stable_sort(printed.begin(), printed.end(),
                    [&](std::size_t a, std::size_t b) { return sources[a]->size() > sources[b]->size(); });
   series<unit_plan> units(
-      std::min(printed.size(), std::max(side_by_side, (printed.size() + most_in_unit - 1) / most_in_unit)));
+      std::min(printed.size(), std::max(side_by_side, (printed.size() + max_in_unit - 1) / max_in_unit)));
   for (const std::size_t i : printed) {
     unit_plan* best = nullptr;
     for (auto& u : units)
-      if (u.texts.size() < most_in_unit && (best == nullptr || u.length_with(parts[i]) < best->length_with(parts[i])))
+      if (u.texts.size() < max_in_unit && (best == nullptr || u.length_with(parts[i]) < best->length_with(parts[i])))
         best = &u;
     best->add(i, parts[i]);
   }

@@ -21,7 +21,7 @@
 namespace sinter::engine::run {
 
 /// The greatest number of threads that run a kernel's tasks: the present number, or one for each core if more may come later.
-inline std::int64_t most_threads() {
+inline std::int64_t max_threads() {
   std::int64_t n = std::max(1u, std::thread::hardware_concurrency());
 #if defined(_OPENMP)
   n = std::max<std::int64_t>(n, omp_get_max_threads());

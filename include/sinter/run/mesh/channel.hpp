@@ -50,9 +50,9 @@ class control_channel {
 
  private:
   using clock = std::chrono::steady_clock;
-  static constexpr std::size_t most_strangers = 64, most_waiting = std::size_t{256} << 20,
-                               most_ahead = std::size_t{1} << 20;  ///< of bundles
-  static constexpr std::chrono::seconds patience{10};              ///< with a stranger
+  static constexpr std::size_t max_strangers = 64, max_waiting = std::size_t{256} << 20,
+                               max_ahead = std::size_t{1} << 20;  ///< of bundles
+  static constexpr std::chrono::seconds patience{10};             ///< with a stranger
 
   struct connection {
     detail::file_handle fd;
@@ -149,7 +149,7 @@ class control_channel {
     bool any = false;
     for (std::size_t r = 0; r < peers_.size(); ++r) {
       connection* const p = peers_[r].get();
-      if (!p || p->to_send.size() - p->sent > most_ahead) continue;
+      if (!p || p->to_send.size() - p->sent > max_ahead) continue;
       const std::string body = ledger_.next_piece(static_cast<int>(r));
       if (body.empty()) continue;
       p->to_send.erase(0, std::exchange(p->sent, 0));
@@ -166,7 +166,7 @@ class control_channel {
       if (!p && listener_ && m.to == static_cast<int>(r)) early_.push_back(m);
       if (!p || !(ledger_.rank() != 0 || m.to < 0 || m.to == static_cast<int>(r))) continue;
       p->to_send += frame_of(*p->signer, m.body);
-      if (p->to_send.size() - p->sent > most_waiting) lose(r, "does not read what it is sent");
+      if (p->to_send.size() - p->sent > max_waiting) lose(r, "does not read what it is sent");
     }
   }
   void flush(connection& c) {
@@ -241,7 +241,7 @@ class control_channel {
     if (!fd && (errno == EMFILE || errno == ENFILE)) listens_from_ = clock::now() + std::chrono::milliseconds(100);
     if (!fd || (at_.hosts.empty() && !detail::is_of_this_user(fd.get()))) return;
     // The oldest goes, so that strangers keep no rank out.
-    if (strangers_.size() == most_strangers) strangers_.erase(strangers_.begin());
+    if (strangers_.size() == max_strangers) strangers_.erase(strangers_.begin());
     auto c = std::make_unique<connection>();
     c->fd = std::move(fd);
     c->nonce = detail::random_bytes();

@@ -20,7 +20,7 @@ namespace sinter::engine::run {
 
 /// SHA-256 of the text that identifies a kernel.
 using kernel_names = std::vector<std::string>;
-inline constexpr std::size_t name_bytes = 32, most_names = std::size_t{1} << 16;
+inline constexpr std::size_t name_bytes = 32, max_names = std::size_t{1} << 16;
 
 inline void put_names(std::string& to, const kernel_names& names) {
   put_number(to, names.size(), 4);
@@ -28,7 +28,7 @@ inline void put_names(std::string& to, const kernel_names& names) {
 }
 inline bool take_names(std::string_view& from, kernel_names& names) {
   std::uint64_t n = 0;
-  if (!take_number(from, n, 4) || n == 0 || n > most_names || n * name_bytes > from.size()) return false;
+  if (!take_number(from, n, 4) || n == 0 || n > max_names || n * name_bytes > from.size()) return false;
   for (names.clear(); n > 0; --n) {
     names.emplace_back(from.substr(0, name_bytes));
     from.remove_prefix(name_bytes);
@@ -48,7 +48,7 @@ class incoming_bundle {
  public:
   /// False, too, if the one before is not complete.
   bool begin(kernel_names names, std::uint64_t bytes) {
-    if (left_ > 0 || bytes == 0 || bytes > kernel_order::most_bytes) return false;
+    if (left_ > 0 || bytes == 0 || bytes > kernel_order::max_bytes) return false;
     held_ = {std::move(names), {}};
     left_ = static_cast<std::size_t>(bytes);
     return true;
@@ -89,7 +89,7 @@ struct ordered_kernels {
       if (makers[k] >= 0 && open.contains(names[k])) return makers[k];
     return -1;
   }
-  void settle(const kernel_names& which, const shared_bundle& with) {
+  void resolve(const kernel_names& which, const shared_bundle& with) {
     bool any = false;
     for (const auto& n : which) any = open.erase(n) > 0 || any;
     if (any && with) bundles.push_back(with);
@@ -139,7 +139,7 @@ class kernel_table {
     bytes_ += b->bytes.size();
     has(b, rank);
     for (const int r : to) has(b, r);
-    while (bytes_ > most_kept && kept_.size() > 1) forget(0);
+    while (bytes_ > max_kept && kept_.size() > 1) forget(0);
     return to;
   }
 
@@ -161,7 +161,7 @@ class kernel_table {
   std::size_t kept_bytes() const { return bytes_; }
 
  private:
-  static constexpr std::size_t most_kept = std::size_t{64} << 20;
+  static constexpr std::size_t max_kept = std::size_t{64} << 20;
 
   struct entry {
     int maker = -1;

@@ -618,13 +618,13 @@ class rank_ledger {
     if (kind == message::none) {
       if (!take_names(m, names) || !m.empty()) return false;
       if (rank_ == 0) tell_none(kernels_.withdraw(from, names));
-      else settle(names, nullptr);
+      else resolve(names, nullptr);
       return true;
     }
     if (!in.add(m)) return false;
     if (const auto whole = in.take()) {
       if (rank_ == 0) deliver(from, whole);
-      else settle(whole->names, whole);
+      else resolve(whole->names, whole);
     }
     return true;
   }
@@ -661,17 +661,17 @@ class rank_ledger {
     for (const int to : kernels_.deliver(from, b)) send_bundle(to, b);
   }
   void send_bundle(int to, const shared_bundle& b) {
-    if (to == 0) settle(b->names, b);
+    if (to == 0) resolve(b->names, b);
     else bundles_[static_cast<std::size_t>(to)].add(b);
   }
   void tell_none(const kernel_table::told& all) {
     for (const auto& [to, names] : all) {
-      if (to == 0) settle(names, nullptr);
+      if (to == 0) resolve(names, nullptr);
       else send(to, none_message(names));
     }
   }
-  void settle(const kernel_names& names, const shared_bundle& with) {
-    for (auto& [number, o] : orders_) o.settle(names, with);
+  void resolve(const kernel_names& names, const shared_bundle& with) {
+    for (auto& [number, o] : orders_) o.resolve(names, with);
   }
   static std::string none_message(const kernel_names& names) {
     std::string m(1, static_cast<char>(message::none));

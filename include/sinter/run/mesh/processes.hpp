@@ -131,7 +131,7 @@ class process_world final : public rank_world {
   }
   /// A child of this process has none of its threads.
   std::unique_ptr<kernel_order> order_kernels(const std::vector<std::string>& texts) override {
-    if (::getpid() != process_ || ledger_.is_over() || texts.size() > most_names) return nullptr;
+    if (::getpid() != process_ || ledger_.is_over() || texts.size() > max_names) return nullptr;
     return std::make_unique<process_order>(*this, texts);
   }
   /// The program that this thread compiles: whether it has collectives, and its first one.

@@ -99,7 +99,7 @@ inline std::string frame_of(frame_signer& signer, std::string_view body) {
 /// Frames from bytes that come in pieces.
 class frame_reader {
  public:
-  static constexpr std::size_t most_bytes = std::size_t{64} << 20;
+  static constexpr std::size_t max_bytes = std::size_t{64} << 20;
 
   explicit frame_reader(frame_signer signer) : signer_(std::move(signer)) {}
   void add(std::string_view bytes) { held_ += bytes; }
@@ -108,13 +108,13 @@ class frame_reader {
     std::string_view from = std::string_view(held_).substr(read_);
     std::uint64_t n = 0;
     if (bad_ || !take_number(from, n, 4)) return false;
-    if (n == 0 || n > most_bytes) return bad_ = true, false;
+    if (n == 0 || n > max_bytes) return bad_ = true, false;
     if (from.size() < n + proof_bytes) return false;
     body = from.substr(0, static_cast<std::size_t>(n));
     if (!equal_in_constant_time(bytes_of(signer_.sign(body)), from.substr(static_cast<std::size_t>(n), proof_bytes)))
       return bad_ = true, false;
     read_ += 4 + static_cast<std::size_t>(n) + proof_bytes;
-    if (read_ == held_.size() || read_ > most_bytes) {
+    if (read_ == held_.size() || read_ > max_bytes) {
       held_.erase(0, read_);
       read_ = 0;
     }

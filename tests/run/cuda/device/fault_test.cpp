@@ -487,7 +487,7 @@ TEST_CASE("what went wrong before a copy to the host is told where the copy is r
     const cuda::sequence trap = bad_sequence("trap");
     cuda::execute(trap, given, nullptr);
     const storage copy = cuda::copy_to_host(a, a.data(), 256);
-    for (int i = 0; i < 2; ++i) std::fprintf(stderr, "%s\n", message_of([&] { copy.settle(); }).c_str());
+    for (int i = 0; i < 2; ++i) std::fprintf(stderr, "%s\n", message_of([&] { copy.wait(); }).c_str());
   });
   CHECK_MESSAGE(r.status == 0, r.error_text);
   CHECK_MESSAGE(contains(r.error_text, "[cuda] a trap in one of the last kernels: trap (at model.cpp:12)"),

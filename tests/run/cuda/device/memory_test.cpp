@@ -206,7 +206,7 @@ TEST_CASE("a copy to the host is waited for when it is read; its source may go a
   const storage next = cuda::allocate(n * 4, 0);
   void* const again[] = {next.data(), next.data(), const_cast<float*>(&factor)};
   cuda::execute(scale_sequence(n), again, sizes);
-  copy.settle();
+  copy.wait();
   CHECK((copy.get()->arrive.load() == nullptr));
   const auto* const values = static_cast<const float*>(copy.data());
   for (std::size_t i = 0; i < static_cast<std::size_t>(n); i += 99) REQUIRE(values[i] == 2 + static_cast<float>(i));
@@ -225,7 +225,7 @@ TEST_CASE("a copy to the host is of what another stream wrote before it was aske
     cuda::execute(scale_sequence(n), given, sizes);
   }
   const storage copy = cuda::copy_to_host(out, out.data(), n * 4);
-  copy.settle();
+  copy.wait();
   CHECK(static_cast<const float*>(copy.data())[n - 1] == 7 + static_cast<float>(n - 1));
 }
 
@@ -240,7 +240,7 @@ TEST_CASE("memory whose copy runs on another stream is not taken before the copy
   // The pinned memory of one that nobody reads.
   copy_there(x);
   const storage here = cuda::copy_to_host(y, y.data(), 12);
-  here.settle();
+  here.wait();
   cuda::synchronize(mine.get());
   CHECK(static_cast<const int*>(here.data())[0] == 4);
   // The GPU's.
@@ -249,7 +249,7 @@ TEST_CASE("memory whose copy runs on another stream is not taken before the copy
   source = storage();
   const storage next = on_gpu(std::vector<int>{10, 11, 12});
   cuda::synchronize(cuda::default_queue(0));
-  there.settle();
+  there.wait();
   CHECK(static_cast<const int*>(there.data())[0] == 7);
 }
 
@@ -257,7 +257,7 @@ TEST_CASE("pinned memory is reused once the copy to it is done, and goes back") 
   const storage x = on_gpu(std::vector<int>{1, 2, 3});
   cuda::trim_pinned(0);
   storage a = cuda::copy_to_host(x, x.data(), 12), b = cuda::copy_to_host(x, x.data(), 12);
-  a.settle();
+  a.wait();
   void* const first = a.data();
   CHECK(b.data() != first);
   a = storage();
@@ -269,7 +269,7 @@ TEST_CASE("pinned memory is reused once the copy to it is done, and goes back") 
   for (int i = 0; i < 100; ++i) {
     const storage c = cuda::copy_to_host(x, x.data(), 12),
                   d = cuda::copy_to_host(x, static_cast<int*>(x.data()) + 1, 8);
-    d.settle();
+    d.wait();
     CHECK(static_cast<const int*>(d.data())[0] == 2);
   }
   cuda::trim_pinned(0);
@@ -282,12 +282,12 @@ TEST_CASE("many threads copy to the host, and read what others copied") {
   std::vector<std::thread> threads;
   for (auto& w : wrong)
     threads.emplace_back([&] {
-      shared.settle();
+      shared.wait();
       w += static_cast<const int*>(shared.data())[1] != 6;
       for (int i = 0; i < 50; ++i) {
         const storage c = cuda::copy_to_host(x, x.data(), 12);
         if (i % 3 == 0) continue;
-        c.settle();
+        c.wait();
         w += static_cast<const int*>(c.data())[2] != 7;
       }
     });

@@ -323,7 +323,7 @@ TEST_CASE("a recorded loop: as many nodes as it has turns, of which those are ch
     return s;
   };
   CHECK(cuda::nodes_of(loop_of(1000)) == 1001);
-  CHECK(cuda::nodes_of(loop_of(std::int64_t{1} << 62)) > cuda::most_nodes);
+  CHECK(cuda::nodes_of(loop_of(std::int64_t{1} << 62)) > cuda::max_nodes);
   const cuda::sequence s = loop_of(3);
   cuda::recording r(s, std::make_shared<cuda::scratch_pool>(), 0);
   const std::vector<float> rows = [&] {

@@ -16,7 +16,7 @@ struct capture_queue {
 };
 
 SINTER_API capture_queue& capture_queue_of(int device) {
-  static auto* const all = new std::array<capture_queue, most_devices>;
+  static auto* const all = new std::array<capture_queue, max_devices>;
   capture_queue& c = (*all)[static_cast<std::size_t>(device)];
   const std::lock_guard lock(c.mutex);
   if (c.where.handle == nullptr) {

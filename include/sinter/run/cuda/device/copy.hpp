@@ -71,7 +71,7 @@ class staging {
 };
 
 SINTER_API staging& staging_of(int device) {
-  static auto* const all = new std::array<std::atomic<staging*>, most_devices>{};
+  static auto* const all = new std::array<std::atomic<staging*>, max_devices>{};
   auto& slot = (*all)[static_cast<std::size_t>(device)];
   if (staging* const known = slot.load(std::memory_order_acquire)) return *known;
   auto made = std::make_unique<staging>();

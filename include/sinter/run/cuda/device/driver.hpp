@@ -20,7 +20,7 @@
 
 namespace sinter::engine::run::cuda {
 
-inline constexpr int most_devices = 64;
+inline constexpr int max_devices = 64;
 
 /// A GPU and its primary context, which every CUDA library in the process shares.
 struct gpu {
@@ -45,7 +45,7 @@ struct driver_state {
   driver_table table;
   int version = 0;  ///< 13000 for 13.0
   int devices = 0;
-  std::array<std::atomic<gpu*>, most_devices> gpus{};
+  std::array<std::atomic<gpu*>, max_devices> gpus{};
   std::atomic<bool> refuses_early_edges{false};  ///< learned from the first graph with such edges
   std::atomic<bool> refuses_conditions{false};   ///< and from the first graph with a conditional node
   std::mutex lost_mutex;
@@ -131,7 +131,7 @@ SINTER_API std::string start(driver_state& state) {
   if (const auto r = table.device_count(&state.devices); r != api::success)
     return start_problem(r) + " (" + coded(r) + ")";
   if (state.devices == 0) return start_problem(api::no_device);
-  state.devices = std::min(state.devices, most_devices);
+  state.devices = std::min(state.devices, max_devices);
   ::pthread_atfork(nullptr, nullptr, after_fork);
   return "";
 }

@@ -238,14 +238,14 @@ class pool {
 
   gpu& gpu_;
   std::mutex mutex_;
-  std::array<std::unique_ptr<free_chunks>, 2 * most_queues> bins_;
+  std::array<std::unique_ptr<free_chunks>, 2 * max_queues> bins_;
   chunk* spare_ = nullptr;
   memory_statistics counts_;
 };
 
 // Never destroyed: storages are released while static objects are destroyed.
 SINTER_API pool& pool_of(int device) {
-  static auto* const all = new std::array<std::atomic<pool*>, most_devices>{};
+  static auto* const all = new std::array<std::atomic<pool*>, max_devices>{};
   gpu& g = device_at(device);
   auto& slot = (*all)[static_cast<std::size_t>(device)];
   if (pool* const known = slot.load(std::memory_order_acquire)) return *known;

@@ -35,7 +35,7 @@ class pinned_pool {
     pinned_block* p = find(size);
     if (p == nullptr) {
       // Sizes that are no longer used must not stay pinned.
-      if (kept_ + size > most_kept) release_free();
+      if (kept_ + size > max_kept) release_free();
       p = make(size, source);
     }
     if (p == nullptr) return nullptr;
@@ -58,7 +58,7 @@ class pinned_pool {
   }
 
  private:
-  static constexpr std::size_t most_kept = std::size_t{256} << 20;
+  static constexpr std::size_t max_kept = std::size_t{256} << 20;
 
   pinned_block* find(std::size_t size) {
     for (pinned_block** at = &free_; *at != nullptr; at = &(*at)->next) {
@@ -101,7 +101,7 @@ class pinned_pool {
 
 // Never destroyed: tensors outlive static objects.
 SINTER_API pinned_pool& pinned_of(int device) {
-  static auto* const all = new std::array<pinned_pool, most_devices>;
+  static auto* const all = new std::array<pinned_pool, max_devices>;
   return (*all)[static_cast<std::size_t>(device)];
 }
 
@@ -113,7 +113,7 @@ SINTER_API void free_pinned(sinter::detail::block* b) noexcept {
   pinned_of(p->source->index).give(p);
 }
 
-/// storage::settle() of a copy.
+/// storage::wait() of a copy.
 SINTER_API void await_copy(sinter::detail::block* b) {
   const auto* const p = static_cast<pinned_block*>(b);
   const context_scope here(*p->source);

@@ -14,7 +14,7 @@
 
 namespace sinter::engine::run::cuda {
 
-inline constexpr int most_queues = 64;
+inline constexpr int max_queues = 64;
 
 /// A stream of a GPU. Work of one queue runs in order. Never destroyed; streams that users release are reused.
 struct queue {
@@ -28,17 +28,17 @@ namespace detail {
 
 struct queue_table {
   std::mutex mutex;
-  std::array<std::atomic<queue*>, most_queues> all{};
+  std::array<std::atomic<queue*>, max_queues> all{};
   std::atomic<int> count{0};
   std::uint64_t unused = 0;  ///< released slots
 };
 
 SINTER_API queue_table& queues_of(int device) {
-  static auto* const all = new std::array<queue_table, most_devices>;
+  static auto* const all = new std::array<queue_table, max_devices>;
   return (*all)[static_cast<std::size_t>(device)];
 }
 
-inline constinit thread_local queue* current_queues[most_devices] = {};
+inline constinit thread_local queue* current_queues[max_devices] = {};
 
 /// A queue of the GPU: a released one, or a new one; slot 0 if there is none yet.
 SINTER_API queue& open_queue(int device, bool first) {
@@ -52,8 +52,8 @@ SINTER_API queue& open_queue(int device, bool first) {
     return *table.all[slot].load();
   }
   const int slot = table.count.load();
-  if (slot == most_queues)
-    throw system_error("[cuda] more than " + std::to_string(most_queues - 1) + " streams of cuda(" +
+  if (slot == max_queues)
+    throw system_error("[cuda] more than " + std::to_string(max_queues - 1) + " streams of cuda(" +
                        std::to_string(device) + ") are in use at once; let some of them go");
   const context_scope here(g);
   auto made = std::make_unique<queue>();
@@ -74,21 +74,21 @@ inline queue& queue_at(int device, int slot) {
 
 /// The initial stream of every thread on a GPU; it does not wait for CUDA's own default stream.
 inline queue& default_queue(int device) {
-  if (device >= 0 && device < most_devices)
+  if (device >= 0 && device < max_devices)
     if (queue* const known = detail::queues_of(device).all[0].load(std::memory_order_acquire)) return *known;
   return detail::open_queue(device, true);
 }
 
 /// This thread's current stream on a GPU.
 inline queue& current_queue(int device) {
-  if (device >= 0 && device < most_devices)
+  if (device >= 0 && device < max_devices)
     if (queue* const chosen = detail::current_queues[device]) return *chosen;
   return default_queue(device);
 }
 
 /// The stream of a GPU on which exchanges between ranks run beside kernels. It has the highest priority.
 SINTER_API queue& exchange_queue(int device) {
-  static auto* const all = new std::array<std::atomic<queue*>, most_devices>{};
+  static auto* const all = new std::array<std::atomic<queue*>, max_devices>{};
   static auto* const mutex = new std::mutex;
   gpu& g = device_at(device);
   auto& slot = (*all)[static_cast<std::size_t>(device)];

@@ -245,7 +245,7 @@ SINTER_API void make_plan(product_plan& p, const blas_table& call) {
 using blas_device = kept_plans<product_plan>;
 
 SINTER_API blas_device& blas_of(int device) {
-  static auto* const all = new std::array<blas_device, most_devices>;
+  static auto* const all = new std::array<blas_device, max_devices>;
   return (*all)[static_cast<std::size_t>(device)];
 }
 

@@ -43,7 +43,7 @@ struct dnn_device : kept_plans<convolution_plan> {
 };
 
 SINTER_API dnn_device& dnn_of(int device) {
-  static auto* const all = new std::array<dnn_device, most_devices>;
+  static auto* const all = new std::array<dnn_device, max_devices>;
   return (*all)[static_cast<std::size_t>(device)];
 }
 
@@ -183,11 +183,11 @@ inline bool is_suitable(const convolution& what, void* choice) {
   dnn_descriptors mine;
   void* engine_of = mine.make(engine);
   std::int64_t count = 0;
-  std::array<int, most_notes> notes{};
+  std::array<int, max_notes> notes{};
   if (mine.status != 0 || dnn().get(choice, choice_engine, type_descriptor, 1, &count, &engine_of) != 0) return false;
-  if (dnn().get(engine_of, engine_notes, type_note, most_notes, &count, notes.data()) != 0) return false;
+  if (dnn().get(engine_of, engine_notes, type_note, max_notes, &count, notes.data()) != 0) return false;
   const bool exact = what.type == dtype::f32 && !what.tf32;
-  for (std::int64_t n = 0; n < std::min<std::int64_t>(count, most_notes); ++n) {
+  for (std::int64_t n = 0; n < std::min<std::int64_t>(count, max_notes); ++n) {
     const int note = notes[static_cast<std::size_t>(n)];
     if (what.deterministic && note == note_nondeterministic) return false;
     if (exact && (note == note_tensor_core || note == note_down_convert)) return false;
@@ -196,7 +196,7 @@ inline bool is_suitable(const convolution& what, void* choice) {
 }
 
 /// The greatest workspace of a convolution.
-inline constexpr std::int64_t most_convolution_workspace = std::int64_t{256} << 20;
+inline constexpr std::int64_t max_convolution_workspace = std::int64_t{256} << 20;
 
 /// Appends the plans of a heuristic, in its order, up to `most` in all.
 inline void append_offers(const convolution_plan& p, void* graph, int mode, std::size_t most,
@@ -225,7 +225,7 @@ inline void append_offers(const convolution_plan& p, void* graph, int mode, std:
     std::int64_t bytes = 0, one = 0;
     const bool usable = to.status == 0 && dnn().get(made, plan_workspace, type_i64, 1, &one, &bytes) == 0;
     to.status = 0;  // the next engine may do
-    if (usable && bytes <= most_convolution_workspace) out.push_back({made, static_cast<std::size_t>(bytes)});
+    if (usable && bytes <= max_convolution_workspace) out.push_back({made, static_cast<std::size_t>(bytes)});
   }
 }
 

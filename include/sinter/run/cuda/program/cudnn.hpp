@@ -107,7 +107,7 @@ inline constexpr int pointwise_mode = 0, pointwise_precision = 1, pointwise_nan 
 // cudnnConvolutionMode_t, cudnnPointwiseMode_t, cudnnBackendHeurMode_t, cudnnBackendNumericalNote_t
 inline constexpr int cross_correlation = 1, add = 0, relu = 100, heuristic_instant = 0, heuristic_fallback = 2,
                      heuristic_a = 3, note_tensor_core = 0, note_down_convert = 1, note_nondeterministic = 4,
-                     most_notes = 16;
+                     max_notes = 16;
 }  // namespace dnn_api
 
 /// Descriptors of cuDNN that belong together. After a failure, `status` has its code, and nothing more happens.

@@ -37,11 +37,11 @@ class recording {
       const bool passed = p.is_alone && p.steps->steps[0].call->is_brief();
       if (!passed) nodes = sum_of_nodes(nodes, 1, nodes_of(*p.steps));
     }
-    is_recorded_ = nodes >= 2 && nodes <= most_nodes;
-    if (nodes > most_nodes)
+    is_recorded_ = nodes >= 2 && nodes <= max_nodes;
+    if (nodes > max_nodes)
       logs::to("perf", [&] {
         return std::string("runs step by step, the last ") + s.steps.back().label + ": more than " +
-               std::to_string(most_nodes) + " steps, or a function of the host among them";
+               std::to_string(max_nodes) + " steps, or a function of the host among them";
       });
     has_calls_ = std::any_of(pieces_.begin(), pieces_.end(), [](const piece& p) {
       const auto calls = [](const step& x) { return x.what == action::call; };
@@ -69,7 +69,7 @@ class recording {
   std::size_t early_edges() const noexcept { return variants_.empty() ? 0 : variants_.back().early(); }
 
  private:
-  static constexpr std::size_t most_variants = 4;
+  static constexpr std::size_t max_variants = 4;
 
   /// A graph of each piece that is ready to launch, and the present operands of its nodes.
   struct variant {
@@ -199,7 +199,7 @@ class recording {
   variant* fitted(std::span<void* const> given, char* base, const long* sizes) {
     bool changing = false;
     try {
-      if (variants_.size() == most_variants) {
+      if (variants_.size() == max_variants) {
         changing = true;
         variant& oldest = *std::min_element(variants_.begin(), variants_.end(),
                                             [](const variant& a, const variant& b) { return a.used < b.used; });
@@ -208,7 +208,7 @@ class recording {
         changing = false;
       }
       // Each copy is recorded with its own operands: another copy's may be freed, and the driver accesses them.
-      variants_.reserve(most_variants);
+      variants_.reserve(max_variants);
       variants_.push_back(record(given, base, sizes));
     } catch (const system_error& problem) {
       if (changing || has_calls_) forget();  // it may have only some of its operands

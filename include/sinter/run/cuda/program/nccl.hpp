@@ -176,10 +176,10 @@ class exchange_watch {
   /// system_error once the mesh has failed.
   void wait_for_room(rank_group& g, const exchange& e) {
     std::unique_lock lock(mutex_);
-    while (pending_.size() >= most_pending) {
+    while (pending_.size() >= max_pending) {
       look(lock);
       if (const std::string why = g.failure(); !why.empty()) fail(e, why);
-      if (pending_.size() >= most_pending) changed_.wait_for(lock, std::chrono::microseconds(200));
+      if (pending_.size() >= max_pending) changed_.wait_for(lock, std::chrono::microseconds(200));
     }
   }
 
@@ -240,7 +240,7 @@ class exchange_watch {
   }
 
  private:
-  static constexpr std::size_t most_pending = 32;
+  static constexpr std::size_t max_pending = 32;
 
   struct pending {
     rank_group* group;

@@ -141,7 +141,7 @@ SINTER_API series<piece> pieces_of(const sequence& s) {
     std::size_t need = waited;
     for (std::size_t k = waited; k < requested; ++k)
       if (s.apart[k].before >= 0 && s.apart[k].before <= static_cast<int>(i)) need = k + 1;
-    const bool is_alone = calls && one.call->nodes() > most_nodes;
+    const bool is_alone = calls && one.call->nodes() > max_nodes;
     if (!out.back().steps->steps.empty() && (need > waited || is_alone || out.back().is_alone)) begin();
     if (need > waited) out.back().waits = waited = need;
     out.back().is_alone = is_alone;

@@ -151,13 +151,13 @@ class step_events {
 
  private:
   // A thread's events are left to the driver when it ends.
-  static std::array<series<api::event>, most_devices>& all_events() {
-    static thread_local std::array<series<api::event>, most_devices> kept;
+  static std::array<series<api::event>, max_devices>& all_events() {
+    static thread_local std::array<series<api::event>, max_devices> kept;
     return kept;
   }
   static series<api::event>& events(int device) { return all_events()[static_cast<std::size_t>(device)]; }
   static std::size_t& used(int device) {
-    static thread_local std::array<std::size_t, most_devices> counts{};
+    static thread_local std::array<std::size_t, max_devices> counts{};
     return counts[static_cast<std::size_t>(device)];
   }
   int device_;

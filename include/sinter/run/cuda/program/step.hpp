@@ -97,11 +97,11 @@ struct sequence {
 class tape;
 
 /// The greatest number of nodes in a recorded call's graph. Larger calls run step by step.
-inline constexpr std::int64_t most_nodes = 16384;
+inline constexpr std::int64_t max_nodes = 16384;
 
-/// a + times · b, capped above most_nodes.
+/// a + times · b, capped above max_nodes.
 inline std::int64_t sum_of_nodes(std::int64_t a, std::int64_t times, std::int64_t b) {
-  const auto few = [](std::int64_t n) { return std::min(n, most_nodes + 1); };
+  const auto few = [](std::int64_t n) { return std::min(n, max_nodes + 1); };
   return few(few(a) + few(times) * few(b));
 }
 
@@ -120,8 +120,8 @@ class routine {
   /// Whether run() calls nothing of the user's. Recorded calls, which hold their scratch memory, run it between their graphs.
   virtual bool is_brief() const { return is_apart(); }
 
-  /// The greatest number of nodes that record() makes; more than most_nodes if it cannot be recorded.
-  virtual std::int64_t nodes() const { return most_nodes + 1; }
+  /// The greatest number of nodes that record() makes; more than max_nodes if it cannot be recorded.
+  virtual std::int64_t nodes() const { return max_nodes + 1; }
   /// The steps that record() walks over.
   virtual std::span<const sequence> parts() const { return {}; }
   /// Like run(), as nodes of a graph. (cuda_tape.hpp)

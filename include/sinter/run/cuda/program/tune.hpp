@@ -117,7 +117,7 @@ void choose_fastest(Plan& p, const Offers& offers, int device, Request&& request
 }
 
 template <class Offers>
-std::size_t most_workspace(const Offers& offers) {
+std::size_t max_workspace(const Offers& offers) {
   std::size_t most = 0;
   for (const auto& o : offers) most = std::max(most, o.workspace);
   return most;
@@ -127,7 +127,7 @@ inline void tune(product_plan& p, int device, const char* label) {
   const series<blas_table::heuristic> offers = offers_of(p, 8);
   if (offers.size() < 2) return;
   p.choice = offers[0];
-  const trial_operands on(p.what, most_workspace(offers), device);
+  const trial_operands on(p.what, max_workspace(offers), device);
   if (!on) return;
   choose_fastest(p, offers, device, [&](queue& q) { multiply(p, p.what, on.at, on.workspace, q, label); });
 }
@@ -148,7 +148,7 @@ inline void tune(convolution_plan& p, int device, const char* label) {
                     result = bytes_of(w.result, convolution_kind::result),
                     bias = (static_cast<std::size_t>(w.result.extents[1]) * size_of(w.written) + 255) / 256 * 256,
                     all = image + weights + result + bias;
-  const storage memory = allocate_if_room(all + most_workspace(offers), device);
+  const storage memory = allocate_if_room(all + max_workspace(offers), device);
   if (!memory) return;
   auto* const base = static_cast<char*>(memory.data());
   check(driver().fill(reinterpret_cast<api::address>(base), 0x3c, all, current_queue(device).handle), "filling memory");
