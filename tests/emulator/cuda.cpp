@@ -128,6 +128,7 @@ int cuDevicePrimaryCtxRetain(context** out, int device) {
   if (setting("SINTER_EMULATOR_MODE") == "full") return out_of_memory;
   return *out = all().contexts[static_cast<std::size_t>(device)].get(), success;
 }
+int cuDevicePrimaryCtxRelease_v2(int) { return success; }
 int cuCtxSetCurrent(context* c) { return current = c, success; }
 int cuCtxGetDevice(int* device) {
   if (current == nullptr) return invalid_context;

@@ -192,6 +192,10 @@ int cuStreamBeginCapture_v2(stream* s, int) {
   if (c.problem != success) return c.problem;
   return s->capture = new graph, success;
 }
+int cuStreamIsCapturing(stream* s, int* status) {
+  call c;
+  return *status = s != nullptr && s->capture != nullptr ? 1 : 0, c.problem;
+}
 int cuStreamEndCapture(stream* s, graph** out) {
   call c;
   return *out = std::exchange(s->capture, nullptr), success;

@@ -118,6 +118,7 @@ typedef struct {
   int (*device_of)(int*, int);
   int (*attribute)(int*, int, int);
   int (*retain)(void**, int);
+  int (*give_back)(int);
   int (*current)(void**);
   int (*make_current)(void*);
   int (*device)(int*);
@@ -134,11 +135,13 @@ typedef struct {
   int (*to_host)(void*, address, size_t, void*);
   int (*copy)(address, address, size_t, void*);
   int (*wait)(void*);
+  int (*capturing)(void*, int*);
 } driver;
 static const char* const driver_names[] = {
-    "cuInit", "cuDeviceGet", "cuDeviceGetAttribute", "cuDevicePrimaryCtxRetain", "cuCtxGetCurrent", "cuCtxSetCurrent", "cuCtxGetDevice",
+    "cuInit", "cuDeviceGet", "cuDeviceGetAttribute", "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRelease_v2", "cuCtxGetCurrent", "cuCtxSetCurrent", "cuCtxGetDevice",
     "cuCtxSynchronize", "cuModuleLoadData", "cuModuleUnload", "cuModuleGetFunction", "cuFuncSetAttribute", "cuLaunchKernel", "cuMemAlloc_v2",
-    "cuMemFree_v2", "cuMemcpyHtoD_v2", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoDAsync_v2", "cuStreamSynchronize"};
+    "cuMemFree_v2", "cuMemcpyHtoD_v2", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoDAsync_v2", "cuStreamSynchronize",
+    "cuStreamIsCapturing"};
 /* Of a call: the driver, the kernels, the sizes and the numbers that follow from them; its stream, and its first failure. */
 typedef struct { const driver* d; void* const* k; const long *z, *at; void* stream; int code; } call;
 $end
@@ -157,7 +160,7 @@ typedef struct {
 
 /// The requests of a GPU library's steps, behind its printed tables.
 inline constexpr std::string_view library_requests = R"prelude(
-enum { too_long = -1 };
+enum { too_long = -1, captured = -2 };
 static void launch(call* c, int entry, long blocks, unsigned threads, unsigned shared, void** parameters) {
   if (c->code || blocks == 0) return;
   c->code = blocks > 0x7fffffff ? too_long : c->d->launch(c->k[entry], (unsigned)blocks, 1, 1, threads, 1, 1, shared, c->stream, parameters, 0);
@@ -165,8 +168,11 @@ static void launch(call* c, int entry, long blocks, unsigned threads, unsigned s
 static void copy(call* c, void* to, const void* from, long bytes) {
   if (!c->code && bytes && to != from) c->code = c->d->copy((address)(uintptr_t)to, (address)(uintptr_t)from, (size_t)bytes, c->stream);
 }
-/* A table of a launch. The driver has read it when the function returns. */
+/* A table of a launch. The driver has read it when the function returns; a graph that captures the stream would read it later. */
 static void send(call* c, void* to, const void* from, size_t bytes) {
+  int captures = 0;
+  if (!c->code) c->code = c->d->capturing(c->stream, &captures);
+  if (!c->code && captures) c->code = captured;
   if (!c->code) c->code = c->d->to_gpu((address)(uintptr_t)to, from, bytes, c->stream);
 }
 /* A condition, once the GPU has computed it; false after a failure. */
@@ -186,6 +192,7 @@ $host
 $gpu
   driver d;
   void *context, *modules[MODULES + 1], *kernels[ENTRIES + 1];
+  int retained; /* the primary context of the first GPU */
 $end
   struct { const char* data; void* mapped; _Atomic long readers; } slot[2];
   _Atomic int active;
@@ -231,20 +238,35 @@ static int find_driver(driver* d) {
   return d->init(0) == 0 ? $n_ok : $n_no_gpu;
 }
 
-/* The column of `images` for the context's GPU: kernels of its generation, or those that the driver compiles; -1 if there are none. */
-static int image_column(const $n_model* m) {
-  int device = 0, major = 0, minor = 0, best = -1;
-  if (m->d.device(&device) || m->d.attribute(&major, 75, device) || m->d.attribute(&minor, 76, device)) return -1;
+/* The column of `images` for the context's GPU: kernels of its generation, or those that the driver compiles. */
+static int find_column(const $n_model* m, int* column) {
+  int device = 0, major = 0, minor = 0;
+  if (m->d.device(&device) || m->d.attribute(&major, 75, device) || m->d.attribute(&minor, 76, device)) return $n_gpu_failed;
+  if (10 * major + minor < sms[0]) return $n_bad_processor;
+  *column = SMS;
   for (int i = 0; i < SMS; ++i)
-    if (sms[i] / 10 == major && sms[i] % 10 <= minor) best = i;
-  return best >= 0 ? best : 10 * major + minor >= sms[0] ? SMS : -1;
+    if (sms[i] / 10 == major && sms[i] % 10 <= minor) *column = i;
+  return $n_ok;
+}
+
+static void unload($n_model* m) {
+  for (int i = 0; i < MODULES; ++i) {
+    if (m->modules[i]) m->d.unload(m->modules[i]);
+    m->modules[i] = 0;
+  }
+}
+static int load_modules($n_model* m, int column) {
+  for (int i = 0; i < MODULES; ++i)
+    if (m->d.load(&m->modules[i], $n_images + images[i][column])) return unload(m), 0;
+  return 1;
 }
 
 static int load_kernels($n_model* m) {
-  const int column = image_column(m);
-  if (column < 0) return $n_bad_processor;
-  for (int i = 0; i < MODULES; ++i)
-    if (m->d.load(&m->modules[i], $n_images + images[i][column])) return $n_gpu_failed;
+  int column = 0;
+  const int code = find_column(m, &column);
+  if (code) return code;
+  /* Code of some GPUs of a generation does not run on its others; the driver compiles PTX for all. */
+  if (!load_modules(m, column) && (column == SMS || !load_modules(m, SMS))) return $n_gpu_failed;
   for (int i = 0; i < ENTRIES; ++i)
     if (m->d.function(&m->kernels[i], m->modules[entries[i].module], entries[i].name) ||
         (entries[i].shared && m->d.set(m->kernels[i], 8, entries[i].shared)))
@@ -257,15 +279,19 @@ static int start($n_model* m) {
   int device = 0, code = find_driver(&m->d);
   if (code) return code;
   if (m->d.current(&m->context)) return $n_gpu_failed;
-  if (!m->context && (m->d.device_of(&device, 0) || m->d.retain(&m->context, device) || m->d.make_current(m->context))) return $n_no_gpu;
-  return load_kernels(m);
+  if (m->context) return load_kernels(m);
+  if (m->d.device_of(&device, 0)) return $n_no_gpu;
+  if (m->d.retain(&m->context, device)) return m->context = 0, $n_gpu_failed;
+  m->retained = 1;
+  return m->d.make_current(m->context) ? $n_gpu_failed : load_kernels(m);
 }
 
 /* Moves a slot's weights from the host to the GPU. */
 static int send_weights($n_model* m, const char** data, void** mapped) {
   address at = 0;
   int failed = m->d.allocate(&at, WEIGHT_FILE - WEIGHT_HEADER + 1);
-  if (!failed) failed = m->d.put(at, *data, WEIGHT_FILE - WEIGHT_HEADER);
+  /* Pageable memory may still be on its way when the copy returns. */
+  if (!failed) failed = m->d.put(at, *data, WEIGHT_FILE - WEIGHT_HEADER) || m->d.synchronize();
   if (*mapped) munmap(*mapped, WEIGHT_FILE);
   if (failed && at) m->d.release(at);
   *data = failed ? 0 : (const char*)(uintptr_t)at;
@@ -273,16 +299,17 @@ static int send_weights($n_model* m, const char** data, void** mapped) {
   return failed ? $n_gpu_failed : $n_ok;
 }
 $end
-/* Gives back a slot's weights. */
-static void drop($n_model* m, int slot) {
-  if (!m->slot[slot].mapped) return;
+/* Gives back a slot's weights; 0 unless the GPU keeps them. */
+static int drop($n_model* m, int slot) {
+  int failed = 0;
+  if (!m->slot[slot].mapped) return 0;
 $host
   munmap(m->slot[slot].mapped, WEIGHT_FILE);
 $gpu
-  m->d.synchronize();
-  m->d.release((address)(uintptr_t)m->slot[slot].mapped);
+  failed = m->d.synchronize() || m->d.release((address)(uintptr_t)m->slot[slot].mapped);
 $end
   m->slot[slot].mapped = 0;
+  return failed;
 }
 
 static long max_threads(void) {
@@ -538,11 +565,12 @@ $end
   m->slot[next].mapped = mapped;
   atomic_store(&m->active, next);
   while (atomic_load(&m->slot[old].readers)) sched_yield();
-  drop(m, old);
+  const int kept = drop(m, old);
   atomic_flag_clear(&m->swapping);
 $gpu
   leave(m, before);
 $end
+  if (kept) return $n_gpu_failed;
   return $n_ok;
 }
 
@@ -570,9 +598,12 @@ $end
   for (int i = 0; i < 2; ++i) drop(m, i);
 $gpu
   m->d.synchronize();
-  for (int i = 0; i < MODULES; ++i)
-    if (m->modules[i]) m->d.unload(m->modules[i]);
+  unload(m);
   leave(m, before);
+  if (m->retained) {
+    if (before == m->context) m->d.make_current(0);
+    m->d.give_back(0);
+  }
 $end
   free(m);
 }
@@ -835,6 +866,8 @@ $gpu
         arrays = (_Array * max(1, len(specs)))()
         for i, (spec, x) in enumerate(zip(specs, given)):
             address, shape, item = _place(x, spec)
+            if len(shape) != len(spec.axes):
+                raise ValueError("%s has the axes %s; this has the shape %s" % (spec.name, spec.axes, shape))
             keep.append((ctypes.c_int64 * max(1, len(shape)))(*shape))
             arrays[i] = _Array(address, keep[-1])
         return arrays
@@ -847,7 +880,8 @@ def _place(x, spec=None):
     facts = x.__cuda_array_interface__
     if facts.get("strides") is not None:
         raise ValueError("rows have to lie one after another")
-    if spec is not None and int(facts["typestr"][2:]) != _bytes[spec.code]:
+    kinds = "biufV" if spec is not None and spec.dtype in _narrow else {"b": "b", "i": "i", "u": "u", "f": "f"}[spec.dtype[0]] if spec else ""
+    if spec is not None and (int(facts["typestr"][2:]) != _bytes[spec.code] or facts["typestr"][1] not in kinds):
         raise TypeError("%s is %s; this has elements %s" % (spec.name, spec.dtype, facts["typestr"]))
     return facts["data"][0], list(facts["shape"]), int(facts["typestr"][2:])
 $host

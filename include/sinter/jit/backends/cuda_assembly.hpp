@@ -73,7 +73,7 @@ inline plan::size_fit fit_for(std::span<const plan::kernel> kernels, std::span<c
   for (const auto& k : kernels) {
     const plan::kernel known = plan::with_sizes(k, sizes);
     plan::size_fit one = plan::fit_of(known);
-    one.whole = one.whole && !(target.serves_smaller && !k.extent(plan::role::inner).is_number());
+    if (target.serves_smaller) one = plan::fit_for_all(k, one);
     all.small = all.small && one.small;
     all.longest = std::max(all.longest, one.longest);
     all.whole = all.whole || one.whole;  // if several have rows, their lengths are equal

@@ -167,7 +167,7 @@ SINTER_API void build_library(const std::string& path, const series<library_unit
   argv.insert(argv.end(), {"-o", made});
   if (openmp) argv.push_back("-lgomp");
   if (has_libmvec() && !with.foreign) argv.push_back("-lmvec");
-  argv.insert(argv.end(), {"-lm", "-lc", "-lgcc"});
+  argv.insert(argv.end(), {"-lm", "-ldl", "-lc", "-lgcc"});
   process_result r = run_process(argv, scratch.path(), 10 * compile_limit());
   const std::string image = r.how == outcome::ok ? detail::read_file(made) : "";
   if (r.how == outcome::ok && !detail::is_shared_object(image)) r.how = outcome::produced_nothing;

@@ -298,8 +298,9 @@ SINTER_API std::string compile(const nvrtc& with, const std::string& source, int
 
 /// The same as PTX, which drivers compile for `capability` and later ones.
 SINTER_API std::string compile_to_ptx(const nvrtc& with, const std::string& source, int capability) {
-  series<std::string> options = nvrtc_options(with, capability);
-  options[0] = "--gpu-architecture=compute_" + std::to_string(capability);
+  const int target = detail::target_of(with, capability);
+  series<std::string> options = nvrtc_options(with, target);
+  options[0] = "--gpu-architecture=compute_" + std::to_string(target);
   attempt made = detail::try_compile_with(with, run::detail::named_text(source), options, true);
   if (made.image.empty()) detail::fail_nvrtc(with, made.problem, source, made.log);
   return std::move(made.image);
