@@ -232,7 +232,7 @@ struct reader {
   device where;
   ir::graph g = exchanging();
   std::size_t exchanges = 0;
-  ir::graph steps = det::with_steps(g, where, exchanges);
+  ir::graph steps = det::with_steps(g, where, {}, exchanges);
   det::known_places places{g};
   det::known_calls calls{steps};
   bool reads(std::string_view bytes) {

@@ -139,6 +139,8 @@ def check_programs(all_results, name, command, program):
             (["training"], 4, "^right", {"SINTER_MESH_CHECK": "1"}),
             (["equal"], 3, "^right", {}),
             (["loops"], 4, "^right", {}),
+            (["chunks"], 3, "^right", {}),
+            (["chunks", "differ"], 2, r"different programs: rank 0 runs .*are cut into pieces.*; rank 1 runs", quick),
             (["differ"], 3, r"different programs: rank 0 runs .*all_reduce.*ranks\.cpp:\d+.*rank [12] runs .*all_reduce", quick),
             (["seeds"], 2, r"an input that is invariant, with the digest", {"SINTER_MESH_CHECK": "1", **quick}),
     ):
@@ -258,6 +260,8 @@ def check_nccl(all_results, program, libraries):
             ("training, compared", ["training"], 2, "^right", {"SINTER_MESH_CHECK": "1"}, None),
             ("equal", ["equal"], 3, "^right", {}, None),
             ("loops", ["loops"], 4, "^right", {}, None),
+            ("chunks", ["chunks"], 3, "^right", {}, None),
+            ("chunks, work put off", ["chunks"], 3, "^right", hostile, None),
             ("differ", ["differ"], 3, r"different programs: rank 0 runs .*all_reduce", quick, None),
             ("an error of NCCL", ["training"], 2, r"threw.*rank 1: NCCL: unhandled system error",
              {"SINTER_EMULATOR_NCCL_ERROR": "1:5", **quick}, None),

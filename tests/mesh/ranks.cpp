@@ -309,6 +309,25 @@ void run_kernels(bool exchanges, int first, int late) {
   tell(step, got, static_cast<double>(mesh_ranks()));
 }
 
+/// Products in pieces that go around a ring of the ranks. With `differ` one rank computes them whole.
+void run_chunks(bool differ) {
+  using rows = placed<tensor<double, 2>, shard<dp, 0>>;
+  using columns = placed<tensor<double, 2>, shard<dp, 1>>;
+  const auto m = make_mesh<dp>({mesh_ranks()});
+  const auto f = [](rows x, columns w, rows v) {
+    const auto h = sin(matmul(all_gather<replicated<dp>, 0>(cos(x)), w));
+    return reduce_scatter<dp, 0>(matmul(h, v));
+  };
+  const auto x = some(3 * mesh_ranks(), 5), w = some(5, 7 * mesh_ranks()), v = some(7 * mesh_ranks(), 5);
+  const bool whole = differ && mesh_rank() == 1;
+  const auto step = compile(shard_map(m, f), {.chunks = whole ? chunks::never : chunks::always});
+  const auto got = local(step(x, w, v));
+  const std::int64_t first = 3 * mesh_rank();
+  close(got, tensor<double, 2>(slice<0>(simulate(f, m)(x, w, v), first, first + 3)), 1e-12, "layers in pieces");
+  const auto exchanges = static_cast<int>(step.report().collectives);
+  if (exchanges != 2 * (mesh_ranks() - 1)) wrong += std::to_string(exchanges) + " exchanges; ";
+}
+
 /// A program of many nodes, which one rank plans for all. Ranks begin as in run_kernels.
 void run_plans(bool exchanges, int first, int late) {
   const auto m = make_mesh<dp>({mesh_ranks()});
@@ -372,6 +391,7 @@ int main(int count, char** words) {
       {"given_up", run_given_up},
       {"many", run_many},
       {"kernels", [&] { run_kernels(words[2] == std::string("exchanged"), std::atoi(words[3]), std::atoi(words[4])); }},
+      {"chunks", [&] { run_chunks(count > 2); }},
       {"plans", [&] { run_plans(words[2] == std::string("exchanged"), std::atoi(words[3]), std::atoi(words[4])); }},
       {"join", [] { make_mesh<dp>({mesh_ranks()}); }},
       {"exit",

@@ -39,6 +39,13 @@ enum class on_limit : std::uint8_t {
   evict,      ///< a new specialisation, which replaces the least recently used one
 };
 
+/// Whether products beside gathers and scatters of ranks are cut into pieces, which go around a ring while others are multiplied.
+enum class chunks : std::uint8_t {
+  automatic,  ///< where it takes less time, by a model of the device and the links between ranks
+  always,     ///< wherever the graph permits
+  never,
+};
+
 /// The waiting for the compiler.
 enum class tier : std::uint8_t {
   immediate,   ///< a call waits for its kernels
@@ -101,6 +108,9 @@ struct options {
   /// Makes results equal from call to call, bit by bit. On a GPU scatter_add sums in a fixed order, which is slower than
   /// atomic additions. Recorded products keep the library's first algorithm. Frequent extents do not get their own kernels.
   bool deterministic = false;
+  /// On ranks of a mesh: whether all_gather·matmul and matmul·reduce_scatter are computed in pieces. Sums may differ in rounding. All
+  /// ranks need the same choice.
+  sinter::chunks chunks = sinter::chunks::automatic;
   /// A result with a NaN or an infinity is a user_error that names the first op which made one, and its line. Each call
   /// checks its results; a call that finds one interprets the graph, and repeats its host_calls. Nothing is donated.
   bool check_finite = false;

@@ -45,6 +45,14 @@ struct attention_report {
   std::string why;
 };
 
+/// An exchange of ranks beside a product.
+struct exchange_report {
+  location where;       ///< the user's line, if known
+  std::string what;     ///< "all_gather", "reduce_scatter"
+  bool is_cut = false;  ///< into pieces that go around a ring
+  std::string why;
+};
+
 /// Two kernels that access an array in common, and the reason why they are separate.
 struct apart_report {
   std::size_t first = 0, second = 0;  ///< indexes of kernels
@@ -113,6 +121,7 @@ struct report {
   /// bytes.
   series<apart_report> apart;
   series<attention_report> attention;  ///< only in explain(): attention without kernels
+  series<exchange_report> exchanges;   ///< only in explain(): gathers that products read and scatters of products
   series<stage_report> stages;         ///< of the compilation
   /// The places where the function reads values; the numbers above are then sums over the segments that have run.
   series<break_report> breaks;

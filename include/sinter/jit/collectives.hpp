@@ -16,6 +16,7 @@
 #include "../run/mesh/sha256.hpp"
 #include "../run/ranks.hpp"
 #include "mesh_guards.hpp"
+#include "rings.hpp"
 
 namespace sinter::engine::detail {
 
@@ -395,10 +396,6 @@ class collective_steps {
   std::size_t exchanges_ = 0;
 };
 
-/// Whether the exchanges of a program for a device run on GPUs.
-inline bool exchanges_on_gpus(device where) {
-  return where.is_cuda() && run::world().is_of_processes() && run::cuda::nccl_is_wanted();
-}
 /// What a program's code depends on of this thread's world; empty for most worlds.
 inline std::string world_key(device where) {
   std::string out;
@@ -408,10 +405,12 @@ inline std::string world_key(device where) {
 }
 
 /// The graph that a backend compiles for a device, and the number of its exchanges. Calls are replaced by their parts first, which would drop
-/// steps with effects. user_error for a step in which ranks would wait for ever.
-inline ir::graph with_steps(const ir::graph& traced, device where, std::size_t& exchanges) {
-  const ir::graph g = ir::inlined(traced);
+/// steps with effects. Then products are cut beside exchanges. user_error for a step in which ranks would wait for ever.
+inline ir::graph with_steps(const ir::graph& traced, device where, const options& how, std::size_t& exchanges) {
+  ir::graph g = ir::inlined(traced);
   refuse_waiting(g);
+  if (rewrite::may_have_rings(g))
+    if (auto rings = rings_of(g, where, how); rings.changes()) g = rings.run();
   return collective_steps::of(g, exchanges_on_gpus(where), exchanges);
 }
 

@@ -32,35 +32,39 @@ inline void add_collectives(const ir::graph& g, std::string& all, location& firs
     all += "\n";
   }
 }
-/// What other ranks compare with their program. Empty if it has no collectives.
+/// What other ranks compare with their program. Empty if it has no collectives. `rings`: those that are cut into pieces.
 inline std::shared_ptr<const run::program_guards> guards_of(const ir::graph& traced, const std::string& name,
-                                                            location& first) {
+                                                            const std::string& rings, location& first) {
   auto out = std::make_shared<run::program_guards>();
   std::string all;
   add_collectives(ir::inlined(traced), all, first);
   if (all.empty()) return nullptr;
-  out->digest = run::sha256_of(all);
+  out->digest = run::sha256_of(all + rings);
   std::string arguments;
   for (auto id : traced.inputs) {
     arguments += arguments.empty() ? "" : ", ";
     arguments += dtype_name(traced[id].type) + ir::text_of(traced[id].extents);
   }
-  out->text = sinter::detail::located(
-      name + "(" + arguments + "), whose first collective is " + all.substr(0, all.find('\n')), first);
+  out->text =
+      sinter::detail::located(name + "(" + arguments + "), whose first collective is " + all.substr(0, all.find('\n')) +
+                                  (rings.empty() ? "" : ", and whose products are cut into pieces"),
+                              first);
   return out;
 }
 
 /// The same if ranks compare programs.
-inline std::shared_ptr<const run::program_guards> compared_guards(const ir::graph& traced, const std::string& name) {
+inline std::shared_ptr<const run::program_guards> compared_guards(const ir::graph& traced, const std::string& name,
+                                                                  const std::string& rings) {
   location first;
-  return run::world().compares_programs() ? guards_of(traced, name, first) : nullptr;
+  return run::world().compares_programs() ? guards_of(traced, name, rings, first) : nullptr;
 }
 
 /// Before a program is compiled that this rank lacks: all ranks have, or want, one with the same collectives. False if it has none,
 /// or ranks do not compare; `first` receives the line of the first one.
-SINTER_API bool agree_on_program(const ir::graph& traced, const std::string& name, location& first) {
+SINTER_API bool agree_on_program(const ir::graph& traced, const std::string& name, const std::string& rings,
+                                 location& first) {
   if (!run::world().compares_programs()) return false;
-  const auto guards = guards_of(traced, name, first);
+  const auto guards = guards_of(traced, name, rings, first);
   if (guards) run::world().agree(guards, first);
   return guards != nullptr;
 }

@@ -239,8 +239,11 @@ SINTER_API std::shared_ptr<const code> compile(const ir::graph& given, std::span
   ir::graph with;
   const bool exchanges = has_collectives(traced);
   if (exchanges) {
-    c->guards = compared_guards(given, how.name);
-    with = with_steps(traced, where, c->about.collectives);
+    const std::string rings = run::world().compares_programs() ? rings_text(given, where, how) : "";
+    c->guards = compared_guards(given, how.name, rings);
+    with = with_steps(traced, where, how, c->about.collectives);
+    if (rewrite::may_have_rings(traced))
+      c->rings = [traced, how, on = c->where] { return ring_reports(traced, on, how); };
   }
   const ir::graph& ready = exchanges ? with : traced;
   saved_program saved(traced, ready, where, structure,
@@ -307,6 +310,7 @@ class bound_program final : public program {
   report explain() const override {
     report out = told(*code_);
     if (code_->attention) out.attention = code_->attention();
+    if (code_->rings) out.exchanges = code_->rings();
     if (!code_->reasons) return out;
     report more = code_->reasons(*code_);
     if (out.apart.empty()) out.apart = std::move(more.apart);
@@ -516,8 +520,11 @@ class code_table {
     const backend* const named = backend_named(how.backend);
     std::string key = how.backend + " " + (named ? named->version : "") + " " + where.text() +
                       (how.deterministic ? " d" : "") + (how.mode == mode::reduce_overhead ? " r" : "") +
-                      (how.precision == precision::high ? " h" : "") + world_key(where) + "\n" + passes_key(how) +
-                      ir::print(traced);
+                      (how.precision == precision::high ? " h" : "") +
+                      (how.chunks == chunks::automatic ? ""
+                       : how.chunks == chunks::always  ? " c"
+                                                       : " w") +
+                      world_key(where) + "\n" + passes_key(how) + ir::print(traced);
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       const argument& a = arguments[i];
       key += std::to_string(kernel_facts(a));
@@ -563,7 +570,8 @@ SINTER_API std::shared_ptr<const program> build(std::shared_ptr<tracer> traced, 
   const auto all = detail::all_arguments(arguments, traced->captures);
   const device common = detail::common_device(traced->graph, all, arguments.size(), how, where);
   location first;
-  const bool exchanges = !run::background::is_here() && detail::agree_on_program(traced->graph, how.name, first);
+  const std::string rings = run::world().compares_programs() ? detail::rings_text(traced->graph, common, how) : "";
+  const bool exchanges = !run::background::is_here() && detail::agree_on_program(traced->graph, how.name, rings, first);
   const detail::compilation_scope compiling(exchanges, first);
   auto code = table.get(traced->graph, all, how, common, traced->assumed.layout, traced->spent);
   std::shared_ptr<run::cuda::scratch_pool> pool;

@@ -40,6 +40,7 @@ SINTER_API void join(report& sum, const report& did) {
   }
   for (const auto& a : did.apart) sum.apart.push_back({a.first + kernels, a.second + kernels, a.why});
   sum.attention.insert(sum.attention.end(), did.attention.begin(), did.attention.end());
+  sum.exchanges.insert(sum.exchanges.end(), did.exchanges.begin(), did.exchanges.end());
   for (const auto& s : did.stages) sum.stages.push_back({s.name, s.started + sum.milliseconds, s.milliseconds});
   sum.milliseconds += did.milliseconds;
 }

@@ -190,6 +190,12 @@ SINTER_API std::string text(const report& r) {
     const std::string at = place(a.where);
     out += "  " + a.what + (at.empty() ? "" : " at " + at) + " has no kernel of its own: " + a.why + "\n";
   }
+  for (const auto& e : r.exchanges) {
+    const std::string at = place(e.where);
+    out += "  " + e.what + (at.empty() ? "" : " at " + at) +
+           (e.is_cut ? " and its product are cut into pieces: " : " and its product are not cut into pieces: ") +
+           e.why + "\n";
+  }
   return out;
 }
 

@@ -144,6 +144,7 @@ struct code {
   sinter::detail::callback<report(const code&)>
       reasons;  ///< plans again: a report with the reasons why kernels are separate, and their loops
   sinter::detail::callback<series<attention_report>()> attention;  ///< for explain()
+  sinter::detail::callback<series<exchange_report>()> rings;       ///< the same
   reporting::page* page = nullptr;  ///< during compilation, if SINTER_TRACE requests a page
   build_capture* inside = nullptr;  ///< during compilation, if a caller examines the program
   kernel_texts texts;               ///< during compilation
