@@ -289,13 +289,13 @@ class ring_products {
     if (how_ == ring_choice::never) return "the option forbids it";
     if (costs_.link <= 0) return "exchanges do not run beside products on this device";
     if (!t.known) return "extents are open";
-    constexpr double least_gain = 0.95;
+    constexpr double max_ratio = 0.95;
     const double p = static_cast<double>(ranks), piece = std::max(t.products / p, costs_.launch);
     const double at_once = costs_.latency + (p - 1) * (t.exchange - costs_.latency) + t.products;
     const double ring = piece + (p - 1) * std::max(piece, t.exchange) + t.beyond;
     const auto number = [](double us) { return text::number(std::round(us)); };
     gained_ = "about " + number(ring) + " us as a ring, " + number(at_once) + " at once";
-    return ring < least_gain * at_once ? "" : gained_;
+    return ring < max_ratio * at_once ? "" : gained_;
   }
 
   // ---- The ring.

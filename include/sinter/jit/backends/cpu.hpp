@@ -190,7 +190,6 @@ inline void generate_cpu(code& c, const ir::graph& g, std::span<const argument> 
   c.stage("plan");
   for_each_plan(p, [&](cpu_plan& one) { print_cpu(c, one); });
   c.about.kernels = c.texts.of.size();
-  c.stage("emit");
   for (std::size_t k = 0; c.inside && k < p.fused.kernels.size(); ++k)
     if (p.shared.begins_step(k)) c.inside->kernel.push_back(p.shared.step[k]);
   const binding where =
@@ -203,9 +202,10 @@ inline void generate_cpu(code& c, const ir::graph& g, std::span<const argument> 
     steps.kernels = assemble_cpu(p, {}, {});
     c.planned(c, steps);
   }
-  c.stage("bind");
+  c.stage("emit");
   const auto modules = c.texts.in_order(run::build(c.texts.distinct));
   report_modules<run::built>(c, modules);
+  c.stage("compile");
   struct assembly {
     cpu_plan plan;
     series<run::built> modules;
@@ -216,7 +216,7 @@ inline void generate_cpu(code& c, const ir::graph& g, std::span<const argument> 
     to.kernels = assemble_cpu(a.plan, {a.modules.data(), a.modules.size()}, {to.sizes.data(), to.sizes.size()});
   };
   finalize(c);
-  c.stage("compile");
+  c.stage("bind");
 }
 
 }  // namespace sinter::engine::detail
