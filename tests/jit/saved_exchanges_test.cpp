@@ -257,7 +257,9 @@ struct reader {
 }  // namespace
 
 TEST_CASE("a program with exchanges is planned once, and its steps are the collectives of the graph") {
-  for (const auto& [compared, where] : {std::pair{"0", device{}}, {"1", device{}}, {"0", device::cuda()}}) {
+  for (const auto& one : {std::pair{"0", device{}}, {"1", device{}}, {"0", device::cuda()}}) {
+    const char* const compared = one.first;
+    const device where = one.second;
     CAPTURE(compared);
     CAPTURE(where.text());
     const environment_value checks("SINTER_MESH_CHECK", compared);
