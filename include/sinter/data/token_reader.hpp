@@ -125,8 +125,6 @@ class token_reader {
     if (steps >= 256) damaged("its normalizer, pre-tokenizer or decoder has more than 256 steps");
   }
 
-  // ---- normalizer
-
   void normalizers(const json_node& n) {
     const std::string type = text(n, "type");
     few(to_.normal.size());
@@ -166,8 +164,6 @@ class token_reader {
     s.texts = bytes->substr(4 + word(0));
     to_.normal.push_back(std::move(s));
   }
-
-  // ---- pre_tokenizer
 
   void cuts(const json_node& n) {
     const std::string type = text(n, "type");
@@ -237,8 +233,6 @@ class token_reader {
               (invert ? ", inverted" : ""));
     return s;
   }
-
-  // ---- model
 
   void read_model(const json_node& m) {
     const std::string type = text(m, "type", part(m, "merges") ? "BPE" : "");
@@ -349,8 +343,6 @@ class token_reader {
                      [&](std::uint32_t a, std::uint32_t b) { return to_.texts[a] < to_.texts[b]; });
   }
 
-  // ---- added tokens, template
-
   void added(const json_node& list) {
     if (list.kind != json_kind::array) damaged("its added_tokens are no list");
     tree_.each(list, [&](const json_node& n) {
@@ -430,8 +422,6 @@ class token_reader {
   [[noreturn]] void too_long() const {
     damaged("its template has more than " + std::to_string(max_framed) + " tokens");
   }
-
-  // ---- decoder
 
   void decoder() {
     if (const json_node* const n = part(*root_, "decoder")) decoders(*n);

@@ -148,8 +148,6 @@ class ring_products {
     w.axis = w.operand == 0 ? axis : axis - (ra - nk) + nb + nk;
   }
 
-  // ---- What can be cut, and what pays.
-
   bool reaches_product(ir::node_id id) const {
     return std::any_of(users_[id].begin(), users_[id].end(), [&](ir::node_id u) {
       return g_[u].code == ir::op::dot || (is_passed(g_[u].code) && reaches_product(u));
@@ -297,8 +295,6 @@ class ring_products {
     gained_ = "about " + number(ring) + " us as a ring, " + number(at_once) + " at once";
     return ring < max_ratio * at_once ? "" : gained_;
   }
-
-  // ---- The ring.
 
   ir::value of(ir::node_id id, location where) { return {out_, id, where}; }
   ir::node_id copied(ir::node_id id) {
