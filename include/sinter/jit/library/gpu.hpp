@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "../../run/build/library.hpp"
 #include "../../run/cuda/program/nvrtc.hpp"
 #include "programs.hpp"
 

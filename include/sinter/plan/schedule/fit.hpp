@@ -1,6 +1,9 @@
 // plan/schedule/fit.hpp: what the code of one call's sizes assumes of sizes, so that other calls can use it, too.
 #pragma once
 
+#include <algorithm>
+
+#include "../../ir/polynomial.hpp"
 #include "../kernel/reach.hpp"
 #include "order.hpp"
 
