@@ -200,7 +200,8 @@ class ring_products {
     gathers_.emplace(id, series<ir::node_id>());
     for (way& w : readers) {
       for (const auto& [node, axis] : w.nodes) inside_[node] = 1;
-      readers_.emplace(w.product, std::move(w));
+      const ir::node_id product = w.product;
+      readers_.emplace(product, std::move(w));
     }
   }
   void plan_scatter(ir::node_id id) {
