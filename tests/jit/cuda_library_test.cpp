@@ -342,7 +342,8 @@ TEST_CASE("many kernels of one launch, and a training step whose state stays in 
   REQUIRE(driver<int (*)(void*, int)>("cuStreamBeginCapture_v2")(test_stream(), 2) == 0);
   CHECK(l.queue(model, arrays.data(), results.data(), room.data(), need, test_stream()) == 11);
   void* graph = nullptr;
-  driver<int (*)(void*, void**)>("cuStreamEndCapture")(test_stream(), &graph);
+  REQUIRE(driver<int (*)(void*, void**)>("cuStreamEndCapture")(test_stream(), &graph) == 0);
+  driver<int (*)(void*)>("cuGraphDestroy")(graph);
   l.close(model);
 }
 
