@@ -196,16 +196,28 @@ inline std::vector<node_id> floating_picks(const sinter::ir::graph& g) {
   return found;
 }
 
-/// What y follows from.
+/// The floating nodes that follow from an input. Constants do not vary: a graph may promise something about their values, as
+/// `apart` of scatter does.
+inline std::vector<node_id> floating_and_varying(const sinter::ir::graph& g) {
+  std::vector<char> varies(g.size());
+  for (auto id : g.inputs) varies[id] = 1;
+  std::vector<node_id> found;
+  for (auto id : g.live()) {
+    for (auto in : g[id].in) varies[id] |= varies[in];
+    if (varies[id] && sinter::is_float(g[id].type)) found.push_back(id);
+  }
+  return found;
+}
+
+/// Those of them that y follows from.
 inline std::vector<node_id> floating_below(const sinter::ir::graph& g, node_id y) {
   std::vector<char> reached(y + 1);
   reached[y] = 1;
-  std::vector<node_id> found;
-  for (node_id id = y + 1; id-- > 0;) {
-    if (!reached[id]) continue;
-    for (auto in : g[id].in) reached[in] = 1;
-    if (id != y && sinter::is_float(g[id].type)) found.push_back(id);
-  }
+  for (node_id id = y + 1; id-- > 0;)
+    if (reached[id])
+      for (auto in : g[id].in) reached[in] = 1;
+  std::vector<node_id> found = floating_and_varying(g);
+  std::erase_if(found, [&](node_id id) { return id >= y || !reached[id]; });
   return found;
 }
 
@@ -214,9 +226,7 @@ inline std::vector<node_id> floating_below(const sinter::ir::graph& g, node_id y
 inline std::string run_derivatives(const drawn& d, tally& count) {
   std::mt19937_64 bits(d.seed * 3 + 2);
   sinter::ir::graph g = d.graph;
-  std::vector<node_id> floating;
-  for (auto id : g.live())
-    if (sinter::is_float(g[id].type)) floating.push_back(id);
+  const std::vector<node_id> floating = floating_and_varying(g);
   if (floating.size() < 2) return "";
   node_id y = floating[floating.size() - 1 - bits() % std::min<std::size_t>(floating.size() - 1, 4)];
   node_id x = floating[bits() % floating.size()];
