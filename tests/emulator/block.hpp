@@ -116,7 +116,7 @@ class machine {
     parameters_ = parameters;
     here.grid_dim = grid;
     here.block_dim = block;
-    here.dynamic_shared = dynamic_.data() + (256 - reinterpret_cast<std::uintptr_t>(dynamic_.data()) % 256) % 256;
+    here.dynamic_shared = dynamic_.data() + (1024 - reinterpret_cast<std::uintptr_t>(dynamic_.data()) % 1024) % 1024;
     problem_ = {};
     chosen.clear();
     shared_begin_ = shared_begin;

@@ -398,6 +398,104 @@ static inline void load_matrices(unsigned (&r)[4], const void* at, int bytes = 0
     }
   }
 }
+/// Products of groups of warps that are under way: a thread's sums are not numbers until it waits for them.
+struct sinter_sums {
+  float* to;
+  int count;
+  float of[128];
+};
+static sinter_sums sinter_flying[1024][8];
+template <int N>
+static inline float* sinter_fly(float (&c)[N]) {
+  for (sinter_sums& s : sinter_flying[threadIdx.x]) {
+    if (s.to == c) return s.of;
+    if (s.to != 0) continue;
+    s.to = c, s.count = N;
+    for (int i = 0; i < N; ++i) s.of[i] = c[i], c[i] = __uint_as_float(0x7fc00000u);
+    return s.of;
+  }
+  sinter_emulated->stop(1, __LINE__);
+}
+static inline void begin_products() {
+  for (sinter_sums& s : sinter_flying[threadIdx.x])
+    if (s.to != 0) sinter_emulated->stop(1, __LINE__);
+}
+static inline void end_products() {
+  sinter_emulated->exchange(0xffffffffu, -30, 0);
+  for (sinter_sums& s : sinter_flying[threadIdx.x]) {
+    for (int i = 0; s.to != 0 && i < s.count; ++i) s.to[i] = s.of[i];
+    s.to = 0;
+  }
+}
+static inline void share_copies() {}
+template <class T>
+static inline void pin(T&) {}
+/// Bits 0 to 13 are an address in shared memory, 16 to 29 and 32 to 45 the two strides, all by 16 bytes; 62 and 63 the swizzle.
+template <int W>
+static inline unsigned long long matrix_at(const void* tile, int bytes, int across, int down) {
+  const long at = (const char*)tile + bytes - sinter_emulated->dynamic_shared;
+  if (at < 0 || at >= 0x40000 || at % 16 != 0 || across % 16 != 0 || down % 16 != 0 || across >= 0x40000 ||
+      down >= 0x40000)
+    sinter_emulated->stop(1, __LINE__);
+  return (unsigned long long)(at >> 4) | (unsigned long long)(across >> 4) << 16 |
+         (unsigned long long)(down >> 4) << 32 |
+         (W == 128  ? 1ull
+          : W == 64 ? 2ull
+                    : 3ull)
+             << 62;
+}
+/// Element k of line i: of 8 lines of W bytes, or `turned`, of 8 terms of W bytes. Bits 7 and up of an address change bits 4 and up.
+static inline unsigned short sinter_element(unsigned long long d, bool turned, int i, int k) {
+  const int wide = d >> 62 == 1 ? 128 : d >> 62 == 2 ? 64 : 32, each = wide / 2;
+  const unsigned start = (unsigned)(d & 0x3fff) << 4, across = (unsigned)(d >> 16 & 0x3fff) << 4,
+                 down = (unsigned)(d >> 32 & 0x3fff) << 4;
+  unsigned at = start + (turned ? i / each * across + i % each * 2 + k / 8 * down + k % 8 * wide
+                                : i / 8 * down + i % 8 * wide + k * 2);
+  at ^= (at >> 7 & (wide / 16 - 1)) << 4;
+  unsigned short bits;
+  __builtin_memcpy(&bits, sinter_emulated->dynamic_shared + at, 2);
+  return bits;
+}
+/// All lanes give the same description.
+static inline void sinter_agreed(unsigned long long d) {
+  const unsigned long long* const all = sinter_emulated->exchange(0xffffffffu, -31, d);
+  for (int l = 0; l < 32; ++l)
+    if (all[l] != d) sinter_emulated->stop(1, __LINE__);
+}
+/// m64nNk16: warp w of a group has rows 16 w and on, with the sums of mma.m16n8k16 in each 8 columns.
+template <int N, class F, class X>
+static inline void sinter_wgmma(float (&c)[N], X x, unsigned long long b, bool turned, F element) {
+  float* const sums = sinter_fly(c);
+  sinter_agreed(b);
+  const int group = sinter_emulated->lane / 4, in_group = sinter_emulated->lane % 4;
+  for (int i = 0; i < N; ++i) {
+    const int row = group + i % 4 / 2 * 8, column = i / 4 * 8 + in_group * 2 + i % 2;
+    float sum = 0;
+    for (int k = 0; k < 16; ++k) sum += element(x(row, k)) * element(sinter_element(b, turned, column, k));
+    sums[i] += sum;
+  }
+}
+#define SINTER_WGMMA(name, element)                                                                          \
+  template <int X, int Y, int N>                                                                             \
+  static inline void name(float(&c)[N], unsigned long long a, unsigned long long b) {                        \
+    sinter_agreed(a);                                                                                        \
+    const int first = threadIdx.x / 32 % 4 * 16;                                                             \
+    sinter_wgmma(                                                                                            \
+        c, [&](int row, int k) { return sinter_element(a, X != 0, first + row, k); }, b, Y != 0, element);   \
+  }                                                                                                          \
+  template <int X, int Y, int N>                                                                             \
+  static inline void name(float(&c)[N], const unsigned(&a)[4], unsigned long long b) {                       \
+    const sinter_lanes low(a[0], a[1], -22), high(a[2], a[3], -23);                                          \
+    const int group = sinter_emulated->lane / 4;                                                             \
+    sinter_wgmma(                                                                                            \
+        c,                                                                                                   \
+        [&](int row, int k) {                                                                                \
+          return (unsigned short)((k < 8 ? low : high).at(group * 4 + k % 8 / 2, row >= 8) >> 16 * (k % 2)); \
+        },                                                                                                   \
+        b, Y != 0, element);                                                                                 \
+  }
+SINTER_WGMMA(wgmma_bf16, sinter_brain)
+SINTER_WGMMA(wgmma_f16, sinter_half)
 static inline float max_or_nan(float a, float b) { return a != a || a > b ? a : b != b || b > a ? b : a; }
 /// As inexact as the instruction may be.
 static inline float exp2_near(float x) {

@@ -1,6 +1,7 @@
 // tests/emulator/nvrtc.cpp: a stand-in for libnvrtc.so whose "CUBIN" is a shared object for the emulated driver.
 //
-// Where the real NVRTC is found it judges each source first, for sm_80 and sm_90: what it refuses is refused.
+// Where the real NVRTC is found it judges each source first, for sm_80 and sm_90: what it refuses is refused. Sources with
+// words of one chip are judged for sm_90a alone.
 // SINTER_EMULATOR_NVRTC  the real one's path; "none": do without
 // SINTER_EMULATOR_REJECT text that is refused where it is part of a source
 // SINTER_EMULATOR_CACHE  a folder that keeps what the sources became, for suites of several compilers; their kernels are the same
@@ -156,7 +157,10 @@ void dynamic_shared(std::string& text) {
     std::size_t start = stop;
     while (std::isalnum(static_cast<unsigned char>(text[start - 1])) || text[start - 1] == '_') --start;
     const std::string name = text.substr(start, stop - start);
-    const std::string type = text.substr(at + words.size(), start - at - words.size());
+    std::string type = text.substr(at + words.size(), start - at - words.size());
+    // The memory is aligned, not each element.
+    if (const auto align = type.find("__align__("); align != std::string::npos)
+      type.erase(align, type.find(')', align) + 1 - align);
     const std::string made = "typedef " + type + " sinter_type_" + name + ";\n#define " + name + " ((sinter_type_" +
                              name + "*)sinter_emulated->dynamic_shared)\n";
     text.replace(at, end + 1 - at, made);
@@ -215,6 +219,7 @@ bool compile_for_host(program& p) {
 
 /// The architectures for which NVRTC judges a text: both, or with SINTER_EMULATOR_TURN, 0 or 1, one by the text.
 std::vector<const char*> architectures_of(const std::string& source) {
+  if (source.find("wgmma.mma_async") != std::string::npos) return {"sm_90a"};
   const std::string turn = run::detail::environment("SINTER_EMULATOR_TURN");
   if (turn.empty()) return {"sm_80", "sm_90"};
   return {(run::digest_of(source).first + (turn == "1")) % 2 ? "sm_80" : "sm_90"};

@@ -44,6 +44,15 @@ TEST_CASE("products of larger tiles, and in parts") {
   agrees(schedules::gpu_product, matrix_product(33, 17, 70, dtype::bf16, dtype::f32), 6);
 }
 
+TEST_CASE("products by groups of warps") {
+  for (bool along_m : {false, true})
+    for (bool along_k : {false, true})
+      agrees(schedules::gpu_product,
+             matrix_product(136, 144, 104, along_m ? dtype::f16 : dtype::bf16, dtype::f32, along_m, along_k), 7);
+  for (int option : {8, 9, 10})
+    agrees(schedules::gpu_product, matrix_product(264, 264, 72, dtype::bf16, dtype::f32), option);
+}
+
 TEST_CASE("products with a prologue, an epilogue and two results") {
   agrees(schedules::gpu_product, with_neighbours(9, 10, 11, dtype::bf16), 2);
   agrees(schedules::gpu_product, with_neighbours(40, 24, 48, dtype::bf16), 2);
@@ -51,14 +60,32 @@ TEST_CASE("products with a prologue, an epilogue and two results") {
 
 TEST_CASE("attention") {
   agrees(schedules::attention, attention_of(33, 40, 20, 24, dtype::bf16, true), 1, 8e-3);
-  agrees(schedules::attention, attention_of(70, 72, 32, 16, dtype::f16, false), 0, 8e-3);
+  agrees(schedules::attention, attention_of(70, 72, 32, 16, dtype::f16, false), 5, 8e-3);
+}
+
+TEST_CASE("attention by groups of warps") {
+  for (int option : {0, 6}) {
+    agrees(schedules::attention, attention_of(150, 136, 64, 32, dtype::bf16, true), option, 8e-3);
+    agrees(schedules::attention, attention_of(130, 200, 32, 96, dtype::f16, false), option, 8e-3);
+  }
+  agrees(schedules::attention, attention_of(70, 72, 128, 128, dtype::bf16, true), 0, 8e-3);
 }
 
 TEST_CASE("gradients of attention") {
   for (bool by_keys : {false, true}) {
     INFO((by_keys ? "of keys" : "of queries"));
-    agrees(schedules::attention_back, attention_back_of(1, 70, 72, 16, 16, dtype::bf16, true, by_keys, true), 0, 8e-3);
+    agrees(schedules::attention_back, attention_back_of(1, 70, 72, 16, 16, dtype::bf16, true, by_keys, true), 4, 8e-3);
     agrees(schedules::attention_back, attention_back_of(2, 33, 40, 20, 24, dtype::f16, false, by_keys, true), 1, 8e-3);
+  }
+}
+
+TEST_CASE("gradients of attention by groups of warps") {
+  for (bool by_keys : {false, true}) {
+    INFO((by_keys ? "of keys" : "of queries"));
+    for (int option : {0, 5})
+      agrees(schedules::attention_back, attention_back_of(1, 150, 136, 64, 32, dtype::bf16, option == 0, by_keys, true),
+             option, 8e-3);
+    agrees(schedules::attention_back, attention_back_of(2, 70, 40, 32, 96, dtype::f16, true, by_keys, true), 0, 8e-3);
   }
 }
 
@@ -85,7 +112,7 @@ double milliseconds_of(const program& p, const emit::cuda_source& s) {
   return run(20) / 20;
 }
 void tell(const std::string& name, const program& p, const schedules::recipe& r, int option, double operations) {
-  auto facts = schedules::device_facts(gpu_target({.tf32 = true}));
+  auto facts = schedules::device_facts(gpu_target({.groups = true, .tf32 = true}));
   facts.register_bytes = 4 * 255;
   try {
     const double ms = milliseconds_of(p, emit::cuda(loops::build(p.k, r.make(p.k, facts, option), facts)));
@@ -100,7 +127,7 @@ void tell(const std::string& name, const program& p, const schedules::recipe& r,
 TEST_CASE("rates of products" * doctest::skip()) {
   REQUIRE(emulator::real());
   for (const std::int64_t n : {1024, 4096, 8192})
-    for (int option : {0, 1, 3, 4}) {
+    for (int option : {0, 3, 7, 8, 9, 10}) {
       const double operations = 2.0 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
       tell("bf16 " + std::to_string(n), matrix_product(n, n, n, dtype::bf16, dtype::f32), schedules::gpu_product,
            option, operations);
@@ -117,11 +144,11 @@ TEST_CASE("rates of attention" * doctest::skip()) {
       const std::int64_t batch = tokens / n * (features / head);
       const double product = (causal ? 1.0 : 2.0) * static_cast<double>(batch) * n * n * static_cast<double>(head);
       const std::string of = " head " + std::to_string(head) + (causal ? " causal" : "");
-      for (int option : {0, 1, 3, 4})
+      for (int option : {0, 5, 6})
         tell("attention" + of, attention_of(n, n, head, head, dtype::bf16, causal, batch), schedules::attention, option,
              2 * product);
       for (bool by_keys : {false, true})
-        for (int option : {0, 1, 3})
+        for (int option : {0, 4, 5})
           tell((by_keys ? "gradient of keys" : "gradient of queries") + of,
                attention_back_of(1, n, n, head, head, dtype::bf16, causal, by_keys, false, batch),
                schedules::attention_back, option, (by_keys ? 4 : 3) * product);

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <random>
 #include <sinter/emit/prelude/cuda_block.hpp>
+#include <sinter/emit/prelude/hopper.hpp>
 #include <sinter/emit/prelude/mma.hpp>
 #include <sinter/engine/engine.hpp>
 #include <sinter/plan/schedule/intrinsics.hpp>
@@ -130,6 +131,100 @@ TEST_CASE("matrix words multiply what lies as the table says") {
     multiplies<float>(i, numbers(x, 3, true), numbers(y, 4, true), 0);
     // A sum of tensor cores may be cut off, not rounded.
     multiplies<float>(i, numbers(x, 5, false), numbers(y, 6, false), 0x1p-20);
+  }
+}
+
+namespace {
+
+/// A matrix of 16 terms in shared memory, as the manual draws it: blocks of `wide` bytes a line, along the terms or (`turned`) along
+/// the other axis. Sixteen-byte chunks are swizzled.
+struct group_operand {
+  int lines = 64, wide = 128;
+  bool turned = false;
+  std::vector<double> of = {};
+  int first = 0;  ///< the byte at which it begins
+
+  int across() const { return turned ? 16 * wide : 16; }
+  int bytes() const { return turned ? (2 * lines + wide - 1) / wide * across() : lines * wide; }
+  int place(int i, int k) const {
+    const int at = turned ? i / (wide / 2) * across() + k * wide + i % (wide / 2) * 2 : i * wide + k * 2;
+    return at ^ (at / 128 % (wide / 16)) * 16;
+  }
+  void write(std::vector<std::uint32_t>& memory, dtype t) {
+    for (int i = 0; i < lines; ++i)
+      for (int k = 0; k < 16; ++k) {
+        const std::uint32_t u = encoded(t, of[static_cast<std::size_t>(i * 16 + k)]);
+        const int at = first + place(i, k);
+        memory[static_cast<std::size_t>(at / 4)] |= u << (at % 4 * 8);
+      }
+  }
+  std::string text() const {
+    const auto n = [](int x) { return std::to_string(x); };
+    return "matrix_at<" + n(wide) + ">(ring, " + n(first) + ", " + n(across()) + ", " + n(8 * wide) + ")";
+  }
+};
+
+/// A group's product of 64 by n by 16; x comes from registers if it has 0 bytes a line.
+void group_multiplies(const schedules::intrinsic& i, int n, group_operand x, group_operand y) {
+  const auto number = [](std::size_t v) { return std::to_string(v); };
+  x.of = numbers(64 * 16, 5, true), y.of = numbers(static_cast<std::size_t>(n) * 16, 6, true), y.lines = n;
+  const bool held = x.wide == 0;
+  if (!held) y.first = (x.bytes() + 1023) / 1024 * 1024;
+  std::vector<std::uint32_t> memory(static_cast<std::size_t>(y.first + y.bytes()) / 4), registers(128 * 4);
+  y.write(memory, i.y);
+  if (!held) x.write(memory, i.x);
+  for (std::size_t w = 0; held && w < 4; ++w) {
+    std::vector<double> part(x.of.begin() + static_cast<std::ptrdiff_t>(w * 256),
+                             x.of.begin() + static_cast<std::ptrdiff_t>(w * 256 + 256));
+    const auto its = registers_of(i.fx, i.x, part, 16);
+    std::copy(its.begin(), its.end(), registers.begin() + static_cast<std::ptrdiff_t>(w * 128));
+  }
+  const auto sums = static_cast<std::size_t>(n) / 2;
+  const std::string source =
+      std::string(emit::prelude_cuda_core) + std::string(emit::prelude_cuda_hopper) +
+      "namespace sx { extern \"C\" __global__ void k(float* out, const unsigned* a, const unsigned* b, char* scratch) {"
+      "extern __shared__ __align__(1024) unsigned ring[]; const int me = threadIdx.x;"
+      "for (int w = me; w < " +
+      number(memory.size()) + "; w += 128) ring[w] = b[w]; share_copies(); __syncthreads(); float c[1][" +
+      number(sums) + "]; unsigned x[1][4]; for (int r = 0; r < 4; ++r) x[0][r] = a[me*4 + r];" +
+      "for (int r = 0; r < " + number(sums) + "; ++r) c[0][r] = me - r; pin(c); begin_products(); " + i.word + "<" +
+      (x.turned ? "1" : "0") + ", " + (y.turned ? "1" : "0") + ">(c[0], " + (held ? "x[0]" : x.text()) + ", " +
+      y.text() + "); end_products(); pin(c); pin(x); for (int r = 0; r < " + number(sums) + "; ++r) out[me*" +
+      number(sums) + " + r] = c[0][r]; } }";
+  const storage to = on_gpu(std::vector<float>(128 * sums, 77.f)), from_a = on_gpu(registers), from_b = on_gpu(memory);
+  void* const given[] = {to.data(), from_a.data(), from_b.data()};
+  cuda::execute(
+      one_launch(module_of(source), "k", {{0, 0}, {1, 0}, {2, 0}}, 1, 128, 0, static_cast<int>(memory.size() * 4)),
+      given, nullptr);
+  const auto got = on_host<float>(to, 128 * sums);
+  const auto& f = schedules::fragment_of_blocks(schedules::row_of(i.word), 2, n / 8);
+  int wrong = 0;
+  for (int thread = 0; thread < 128; ++thread)
+    for (int r = 0; r < static_cast<int>(sums); ++r) {
+      const int e = f.element(thread % 32, r), row = thread / 32 * 16 + (e >> 8), column = e & 255;
+      double want = thread - r;
+      for (int k = 0; k < 16; ++k)
+        want += x.of[static_cast<std::size_t>(row * 16 + k)] * y.of[static_cast<std::size_t>(column * 16 + k)];
+      wrong += static_cast<double>(got[static_cast<std::size_t>(thread) * sums + static_cast<std::size_t>(r)]) != want;
+    }
+  CHECK_MESSAGE(wrong == 0, i.word << " of " << n << " columns, x in " << x.wide << (x.turned ? " turned" : "")
+                                   << ", y in " << y.wide << (y.turned ? " turned" : "") << ": " << wrong << " wrong");
+}
+
+}  // namespace
+
+TEST_CASE("groups of warps multiply what lies in shared memory as the manual says") {
+  for (const auto& i : schedules::intrinsics()) {
+    if (i.who != schedules::scope::group) continue;
+    for (const int n : {32, 64, 128, 256})
+      for (const bool turned : {false, true})
+        group_multiplies(i, n, {.wide = 128, .turned = turned}, {.wide = 128, .turned = !turned});
+    for (const int wide : {32, 64, 128})
+      for (const bool turned : {false, true}) {
+        group_multiplies(i, 64, {.wide = 0}, {.wide = wide, .turned = turned});
+        group_multiplies(i, 64, {.wide = wide, .turned = turned},
+                         {.wide = 160 - wide == 32 ? 128 : 64, .turned = turned});
+      }
   }
 }
 

@@ -83,12 +83,12 @@ class nvrtc {
   }
   bool present() const { return library_ != nullptr && binary_ != nullptr; }
 
-  /// Compiles for a capability, 80 or 90.
+  /// Compiles for a capability, 80 or 90; for 90a if the text has words of that chip alone.
   verdict judge(const std::string& source, int capability) const {
     // What NVRTC takes from its own cache comes without ptxas's words; an older one has no cache, nor the option.
     constexpr int invalid_option = 5;
     verdict v;
-    std::string key = identity_ + " sm_" + std::to_string(capability);
+    std::string key = identity_ + " " + architecture(source, capability);
     for (const char* const s : settings) key.append(" ").append(s);
     const kept_verdict kept(key + "\n" + source);
     if (kept.find(v)) return v;
@@ -98,10 +98,14 @@ class nvrtc {
   }
 
  private:
+  static std::string architecture(const std::string& source, int capability) {
+    const bool own = source.find("wgmma.mma_async") != std::string::npos;
+    return "sm_" + std::to_string(capability) + (own ? "a" : "");
+  }
   int attempt(const std::string& source, int capability, int count, verdict& v) const {
     void* program = nullptr;
     if (const int r = create_(&program, source.c_str(), "kernel.cu", 0, nullptr, nullptr)) return r;
-    const std::string arch = "--gpu-architecture=sm_" + std::to_string(capability);
+    const std::string arch = "--gpu-architecture=" + architecture(source, capability);
     std::vector<const char*> options = {arch.c_str()};
     for (const char* const s : settings) options.push_back(s);
     const int result = compile_(program, count, options.data());

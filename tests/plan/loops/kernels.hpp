@@ -393,11 +393,14 @@ inline std::string wrong(const program& p, const loops::tree& t, std::uint64_t s
 }
 
 /// x(m, k) · y(k, n), stored.
+/// x_along_m: rows of x follow each other along m, not k; y_along_k: those of y along k, not n.
 inline program matrix_product(std::int64_t m, std::int64_t n, std::int64_t k, dtype operands = dtype::f32,
-                              dtype sum = dtype::f32) {
+                              dtype sum = dtype::f32, bool x_along_m = false, bool y_along_k = false) {
   program p;
   const int i = p.axis(m), j = p.axis(n), l = p.axis(k);
-  int x = p.input(operands, {i, l}), y = p.input(operands, {l, j});
+  using axes = std::vector<int>;
+  int x = p.input(operands, x_along_m ? axes{l, i} : axes{i, l}),
+      y = p.input(operands, y_along_k ? axes{j, l} : axes{l, j});
   if (operands != sum) x = converted(p.k, x, sum), y = converted(p.k, y, sum);
   const int s = p.reduce(op::add, sum, {p.apply(op::mul, sum, {x, y})}, {l});
   p.output(s, {i, j}, sum);

@@ -161,8 +161,8 @@ inline std::optional<cuda_source> tiled_product(const kernel& k, const plan::tar
     return n;
   };
   const int axes = static_cast<int>(k.axes.size());
-  const int option = plan::schedules::gpu_product_option(hint(p.batch, p.batch + p.m), hint(p.batch + p.m, axes),
-                                                         p.terms, hint(0, p.batch), facts.processors);
+  const int option = plan::schedules::gpu_product_option(sum, facts, hint(p.batch, p.batch + p.m),
+                                                         hint(p.batch + p.m, axes), p.terms, hint(0, p.batch));
   try {
     const auto how = recipe.make(sum, facts, option);
     cuda_source s = cuda(loops::build(sum, how, facts));

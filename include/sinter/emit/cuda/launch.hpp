@@ -8,6 +8,7 @@
 #include "../../plan/schedule/blocks.hpp"
 #include "../prelude/cuda.hpp"
 #include "../prelude/cuda_block.hpp"
+#include "../prelude/hopper.hpp"
 #include "../prelude/mma.hpp"
 #include "../prelude/sort.hpp"
 #include "body.hpp"
@@ -33,7 +34,10 @@ inline const series<piece>& cuda_pieces() {
       {prelude_cuda_copy, {"copy_async", "copy_or_zero", "copy_part", "end_copies", "await_copies"}},
       {prelude_cuda_tensor, {"multiply_tf32", "tf32"}},
       {prelude_cuda_mma, {"mma_bf16", "mma_f16", "mma_tf32", "mma_s8"}},
-      {prelude_cuda_matrices, {"load_matrices", "swizzled", "swizzled_place", "element", "put_element", "part_of"}},
+      {prelude_cuda_matrices,
+       {"load_matrices", "swizzled", "swizzled_place", "blocked_place", "element", "put_element", "part_of"}},
+      {prelude_cuda_blocks, {"blocked_place"}},
+      {prelude_cuda_hopper, {"begin_products"}},
       {prelude_cuda_copy_part, {"copy_part"}},
       {prelude_cuda_bounds, {"least", "most", "floor_quotient", "opaque"}},
       {prelude_cuda_powers, {"exp2_near", "fused", "max_or_nan", "packed"}},

@@ -18,6 +18,7 @@ class tree_printer {
   /// Throws refusal if the tree has something that this spelling lacks.
   tree_printer(const loops::tree& t, writer& out)
       : t_(t), k_(*t.code), p_(k_, out, 0, plan::has_wide_offsets(k_)), out_(out) {
+    for (const auto& n : t.nodes) groups_ = groups_ || is_of_group(n);
     for (std::size_t x = 0; x < t.tiles.size(); ++x) places_.push_back(place_of(static_cast<int>(x)));
   }
 
@@ -40,6 +41,14 @@ class tree_printer {
       if (tile_at(x).in == loops::space::shared) return static_cast<int>(shared_);
     return 0;
   }
+  /// The blocks that a multiprocessor shall hold; 0: as many as it can. Groups of warps wait for one another, so a second block helps.
+  int resident(int launch) const {
+    constexpr std::int64_t most_shared = 110 << 10, most_registers = 112;
+    std::int64_t held = 0;
+    for (int x : tiles_of(launch))
+      if (!loops::is_common(tile_at(x))) held += places_[static_cast<std::size_t>(x)].count * registers_of(x);
+    return groups_ && shared_ <= most_shared && held <= most_registers ? 2 : 0;
+  }
   /// Bytes of scratch memory.
   dim scratch() const { return scratch_; }
 
@@ -47,7 +56,8 @@ class tree_printer {
   void print(int launch) {
     collect(launch);
     p_.uniform_values();
-    out_.line("const int lane = threadIdx.x%32, warp = threadIdx.x/32;");
+    out_.line(std::string("const int lane = threadIdx.x%32, warp = ") +
+              (groups_ ? "__shfl_sync(0xffffffffu, threadIdx.x/32, 0);" : "threadIdx.x/32;"));
     digits("block", grid_, true);
     digits("warp", threads_, false);
     declare_tiles(launch);
@@ -63,6 +73,10 @@ class tree_printer {
   const loops::piece& loop(int p) const { return t_.loop(p); }
   static const plan::schedules::intrinsic& row(int r) {
     return plan::schedules::intrinsics()[static_cast<std::size_t>(r)];
+  }
+  /// Whether a statement multiplies by groups of warps.
+  static bool is_of_group(const loops::node& n) {
+    return n.row >= 0 && row(n.row).who == plan::schedules::scope::group;
   }
   [[noreturn]] static void refuse(std::string why) { throw plan::refusal{std::move(why), ir::no_node}; }
   static std::int64_t fixed(const dim& d, const char* what) {
@@ -121,6 +135,7 @@ class tree_printer {
     std::int64_t offset = 0;           ///< in shared memory
     std::int64_t lines = 1, wide = 1;  ///< shared: elements of all sides but the last, and of the last
     bool swizzled = false;
+    std::int64_t block = 0;       ///< elements of a line in a block of such lines; 0: lines are whole
     std::int64_t pitch = 1;       ///< elements from a line to the next
     std::int64_t count = 1;       ///< private: fragments, or elements
     std::int64_t registers = 1;   ///< of a fragment, in a lane
@@ -190,10 +205,17 @@ class tree_printer {
     }
     const auto size = static_cast<std::int64_t>(size_of(tile.type)), bytes = s.wide * size;
     s.swizzled = s.lines > 1 && bytes >= 16 && (bytes & (bytes - 1)) == 0;
+    if (groups_ && tile.as == loops::layout::swizzle128) {
+      for (const std::int64_t wide : {32, 64, 128})
+        if (bytes % wide == 0) s.block = wide / size;
+      if (s.block == 0 || s.lines % 8) refuse("cuda: lines that groups of warps cannot take");
+      s.swizzled = true;
+    }
     // Else lines begin in different banks, if each has an odd number of 16 bytes.
     s.pitch = s.swizzled ? s.wide : ((bytes + 15) / 16 | 1) * 16 / size;
+    const std::int64_t unit = groups_ ? 1024 : 128;
     s.offset = shared_;
-    shared_ += (s.lines * s.pitch * size * tile.slots + 127) / 128 * 128;
+    shared_ += (s.lines * s.pitch * size * tile.slots + unit - 1) / unit * unit;
   }
   void lay_out_scratch(const loops::tile& tile, tile_place& s) {
     if (tile.at >= 0) refuse("cuda: scratch memory of a block");
@@ -239,7 +261,8 @@ class tree_printer {
     return used;
   }
   void declare_tiles(int launch) {
-    if (shared(launch) > 0) out_.line("extern __shared__ words<16>::t ring[];");
+    if (shared(launch) > 0)
+      out_.line(std::string("extern __shared__ ") + (groups_ ? "__align__(1024) " : "") + "words<16>::t ring[];");
     for (int x : tiles_of(launch)) declare(x);
   }
   std::string element_type(int x) const {
@@ -314,6 +337,9 @@ class tree_printer {
     const auto& s = places_[static_cast<std::size_t>(x)];
     const auto size = static_cast<std::int64_t>(size_of(tile_at(x).type));
     const std::string base = slot(x).empty() ? "" : slot(x) + " + ";
+    if (s.block > 0)
+      return base + "blocked_place<" + number(s.block * size) + ", " + number(size) + ", " + number(s.lines) + ">(" +
+             line + ", " + element + ")";
     if (s.swizzled)
       return base + "swizzled_place<" + number(s.wide * size) + ", " + number(size) + ">(" + line + ", " + element +
              ")";
@@ -469,8 +495,43 @@ class tree_printer {
       if (n.what == loops::act::wait && i + 1 < all.size() && t_[all[i + 1]].what == loops::act::wait &&
           t_[all[i + 1]].lag <= n.lag)
         continue;
-      statement(all[i]);
+      if (const auto held = groups_ && !multiplying_ ? tiles_of_products(all[i]) : sorted_set<int>(); !held.empty())
+        products(held, [&] { statement(all[i]); });
+      else statement(all[i]);
     }
+  }
+  /// The tiles in registers of a statement that consists of products by groups of warps; empty for others.
+  sorted_set<int> tiles_of_products(int n) const {
+    sorted_set<int> held;
+    bool others = false;
+    loops::for_each_inside(t_, n, [&](int c) {
+      const auto& x = t_[c];
+      if (x.what == loops::act::loop) return;
+      others = others || x.what != loops::act::matrix || !is_of_group(x);
+      if (others) return;
+      held.insert(x.to);
+      const int left = plan::contraction_of(k_, x.value)->x;
+      for (std::size_t o = 0; o < t_.tiles.size(); ++o)
+        if (const auto& tile = t_.tiles[o]; tile.in == loops::space::registers && tile.row == x.row &&
+                                            tile.operand == 0 &&
+                                            (tile.value == left || tile.value == plan::unwidened(k_, left)))
+          held.insert(static_cast<int>(o));
+    });
+    return others ? sorted_set<int>() : held;
+  }
+  /// Products that run side by side. Their operands and sums in registers are theirs meanwhile.
+  template <class F>
+  void products(const sorted_set<int>& held, F&& inside) {
+    const auto pin = [&] {
+      for (int x : held) out_.line("pin(" + tile_name(x) + ");");
+    };
+    pin();
+    out_.line("begin_products();");
+    multiplying_ = true;
+    inside();
+    multiplying_ = false;
+    out_.line("end_products();");
+    pin();
   }
   void statement(int n) {
     const auto& x = t_[n];
@@ -492,6 +553,7 @@ class tree_printer {
       case loops::act::wait:
         return void(out_.line("await_copies<" + number(x.lag) + ">();"));
       case loops::act::barrier:
+        if (groups_) out_.line("share_copies();");
         return void(out_.line("__syncthreads();"));
     }
   }
@@ -1090,7 +1152,70 @@ class tree_printer {
     });
   }
 
+  /// The blocks of sums, or of terms, that an intrinsic has side by side.
+  int blocks_along(int row_number, int operand, int p) const {
+    return plan::schedules::blocks_of(row(row_number), operand, loop(p).extent.number().value_or(0));
+  }
+  /// A product by groups of warps, into sums of a statement's columns.
+  void group_matrix(const loops::node& n) {
+    const auto c = plan::contraction_of(k_, n.value);
+    const auto& i = row(n.row);
+    int m = -1, columns = -1, terms = -1;
+    for (int p : n.over) {
+      const int a = loop(p).axis;
+      (has(c->m, a) ? m : has(c->n, a) ? columns : terms) = p;
+    }
+    if (m < 0 || columns < 0 || terms < 0) refuse("cuda: a group of warps takes rows, columns and terms");
+    const int blocks = blocks_along(n.row, 0, terms);
+    if (!loop(m).extent.is(i.m) || blocks_along(n.row, 2, columns) < 4 || blocks == 0)
+      refuse("cuda: a group of warps takes other blocks");
+    const int x = operand_tile(c->x), y = operand_tile(c->y);
+    const bool held = tile_at(x).in == loops::space::registers;
+    if (held && (tile_at(x).row != n.row || tile_at(x).operand != 0)) refuse("cuda: an operand lies otherwise");
+    const std::string sums = tile_name(n.to) + "[" + fragment_number(n.to) + "]",
+                      part = tile_name(x) + "[" + fragment_number(x) + "]";
+    for (int b = 0; b < blocks; ++b) {
+      const auto term = [&](int axis) { return axis == loop(terms).axis && b > 0 ? number(b * i.k) : std::string(); };
+      const auto place = [&](int axis) {
+        if (axis != loop(m).axis) return term(axis);
+        return "(warp%" + number(plan::schedules::warps_of_group) + ")*" + number(-i.m);
+      };
+      const described left = !held         ? describe(x, loop(terms).axis, place)
+                             : blocks == 1 ? described{part, false}
+                                           : described{"part_of<4, " + number(b) + ">(" + part + ")", false};
+      multiply(i, sums, left, describe(y, loop(terms).axis, term));
+    }
+  }
+  int operand_tile(int v) const {
+    int x = loops::visible_tile(t_, v, open_);
+    if (x < 0) x = loops::visible_tile(t_, plan::unwidened(k_, v), open_);
+    if (x < 0) refuse("cuda: an operand of a group of warps is in no tile");
+    return x;
+  }
+  /// An operand's text, and whether its lines run along rows or columns.
+  struct described {
+    std::string text;
+    bool turned = false;
+  };
+  /// A matrix in shared memory that begins at the open loops' position, to which `with` adds.
+  template <class F>
+  described describe(int x, int terms, F&& with) const {
+    const auto& s = places_[static_cast<std::size_t>(x)];
+    const auto size = static_cast<std::int64_t>(size_of(tile_at(x).type));
+    if (tile_at(x).in != loops::space::shared || s.block == 0) refuse("cuda: a group of warps reads shared memory");
+    const bool turned = tile_at(x).along.back().axis != terms;
+    const auto [line, element] = line_and_element(x, with);
+    return {"matrix_at<" + number(s.block * size) + ">(" + bytes_of(x, line, element) + ", " +
+                number(turned ? s.lines * s.block * size : 16) + ", " + number(8 * s.block * size) + ")",
+            turned};
+  }
+  void multiply(const plan::schedules::intrinsic& i, const std::string& sums, const described& x, const described& y) {
+    out_.line(std::string(i.word) + "<" + (x.turned ? "1" : "0") + ", " + (y.turned ? "1" : "0") + ">(" + sums + ", " +
+              x.text + ", " + y.text + ");");
+  }
+
   void matrix(const loops::node& n) {
+    if (is_of_group(n)) return group_matrix(n);
     const auto c = plan::contraction_of(k_, n.value);
     const auto held = [&](int v, int operand) {
       int x = loops::visible_tile(t_, v, open_);
@@ -1136,8 +1261,9 @@ class tree_printer {
     for (int p : out.keys) out.key_tiles *= fixed(loop(p).extent, "a block of keys");
     for (int p : out.further) out.column_tiles *= fixed(loop(p).extent, "a block of columns");
     const auto& i = row(n.row);
-    if (out.row < 0 || out.key < 0 || out.column < 0 || !loop(out.row).extent.is(i.m) ||
-        !loop(out.key).extent.is(i.n) || !loop(out.column).extent.is(i.n))
+    const auto fits = [&](int p) { return is_of_group(n) ? blocks_along(n.row, 2, p) > 1 : loop(p).extent.is(i.n); };
+    if (out.row < 0 || out.key < 0 || out.column < 0 || !loop(out.row).extent.is(i.m) || !fits(out.key) ||
+        !fits(out.column))
       refuse("cuda: a weighted merge in other blocks than those of its intrinsic");
     return out;
   }
@@ -1331,28 +1457,52 @@ class tree_printer {
     const int to = n.to + part, from = loops::visible_tile(t_, plan::unwidened(k_, y), open_);
     if (from < 0 || tile_at(from).in != loops::space::shared || size_of(i.x) != 2)
       refuse("cuda: the factor of weights is not in shared memory");
-    const std::string name = tile_name(to), type = memory_type(i.x);
-    const int group = i.fx.count() / f.count();
-    if (m.key_tiles % group) refuse("cuda: a block of keys that an intrinsic does not divide");
+    const std::string name = tile_name(to);
+    const fragment& sums = *places_[static_cast<std::size_t>(to)].lanes;
     std::string row_of = "0";
     int below = 0;
-    for (std::size_t b = 0; b < f.registers.size(); ++b)
-      if (f.registers[b] >= 256) row_of = plus(row_of, "(r >> " + number(b) + " & 1)*" + number(1 << below++));
+    for (std::size_t b = 0; b < sums.registers.size(); ++b)
+      if (sums.registers[b] >= 256) row_of = plus(row_of, "(r >> " + number(b) + " & 1)*" + number(1 << below++));
     const auto columns = [&](auto&& inside) { over_pieces(m.further, 0, inside); };
     columns([&] {
       out_.line("#pragma unroll");
-      out_.line("for (int r = 0; r < " + number(f.count()) + "; ++r) " + name + "[" + fragment_number(to) +
+      out_.line("for (int r = 0; r < " + number(sums.count()) + "; ++r) " + name + "[" + fragment_number(to) +
                 "][r] *= kept[" + row_of + "];");
     });
-    out_.line("#pragma unroll");
-    out_.block("for (int b = 0; b < " + number(m.key_tiles / group) + "; ++b)", [&] {
-      out_.line("unsigned x[" + number(i.fx.count() / 2) + "];");
+    const std::int64_t all = m.key_tiles * f.count(), each = i.fx.count();
+    if (all % each) refuse("cuda: a block of keys that an intrinsic does not divide");
+    const auto over_terms = [&](auto&& inside) {
       out_.line("#pragma unroll");
-      out_.block("for (int r = 0; r < " + number(i.fx.count()) + "; r += 2)", [&] {
-        const std::string of = "weights[b*" + number(group) + " + r/" + number(f.count()) + "][r%" + number(f.count());
-        out_.line("x[r/2] = packed<" + type + ">(" + of + "], " + of + " + 1]);");
+      out_.block("for (int b = 0; b < " + number(all / each) + "; ++b)", inside);
+    };
+    const auto pack = [&](const std::string& to_register) {
+      out_.line("#pragma unroll");
+      out_.block("for (int r = 0; r < " + number(each) + "; r += 2)", [&] {
+        const std::string e = "(b*" + number(each) + " + r)",
+                          of = "weights[" + e + "/" + number(f.count()) + "][" + e + "%" + number(f.count());
+        out_.line(to_register + "[r/2] = packed<" + memory_type(i.x) + ">(" + of + "], " + of + " + 1]);");
       });
-      multiply_columns(n, m, to, from);
+    };
+    if (!is_of_group(n)) {
+      over_terms([&] {
+        out_.line("unsigned x[" + number(each / 2) + "];");
+        pack("x");
+        multiply_columns(n, m, to, from);
+      });
+      return;
+    }
+    out_.line("unsigned x[" + number(all / each) + "][" + number(each / 2) + "];");
+    over_terms([&] { pack("x[b]"); });
+    products({to}, [&] { over_terms([&] { group_columns(n, m, to, from); }); });
+    out_.line("pin(x);");
+  }
+  void group_columns(const loops::node& n, const merge_pieces& m, int to, int from) {
+    const auto& i = row(n.row);
+    const int key_axis = loop(m.key).axis;
+    over_pieces(m.further, 0, [&] {
+      const auto y =
+          describe(from, key_axis, [&](int axis) { return axis == key_axis ? "b*" + number(i.k) : std::string(); });
+      multiply(i, tile_name(to) + "[" + fragment_number(to) + "]", {"x[b]", false}, y);
     });
   }
   void multiply_columns(const loops::node& n, const merge_pieces& m, int to, int from) {
@@ -1408,6 +1558,7 @@ class tree_printer {
   lanes_of lanes_;
   std::int64_t shared_ = 0;
   dim scratch_ = 0;
+  bool groups_ = false, multiplying_ = false;
 };
 
 /// The source of a tree: an entry for each of its launches. Throws refusal if the tree has something that this spelling lacks.
@@ -1421,7 +1572,7 @@ inline cuda_source cuda(const loops::tree& t) {
     tree_printer p(t, out);
     s.scratch = p.scratch();
     const auto launch = static_cast<int>(l);
-    const plan::grid grid{p.blocks(launch), p.threads(launch), 0, p.shared(launch)};
+    const plan::grid grid{p.blocks(launch), p.threads(launch), p.resident(launch), p.shared(launch)};
     detail::cuda_launch_of(s, out, only, l == 0 ? kernel_entry : finish_entry, grid, [&] { p.print(launch); });
     if (t.launches.size() > 1) detail::tell_touched(s, p.values());
   }

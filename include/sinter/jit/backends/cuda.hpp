@@ -434,6 +434,7 @@ inline plan::target target_of(int device, const ir::graph& g, const options& how
                            .multiprocessors = gpu.multiprocessors,
                            .blas = blas,
                            .tiles = has_products(g) && !blas,
+                           .groups = run::cuda::compiles_groups(),
                            .tf32 = how.precision == precision::high,
                            .deterministic = how.deterministic,
                            .overlap = how.mode == mode::reduce_overhead,
@@ -448,7 +449,8 @@ inline std::shared_ptr<plan::attention_choice> attention_on_gpu(device where) {
   const std::string_view how = attention_setting();
   if (how == "composed") return {};
   const run::cuda::gpu& gpu = run::cuda::device_at(where.index);
-  const plan::target target = plan::gpu_target({.capability = gpu.capability, .multiprocessors = gpu.multiprocessors});
+  const plan::target target = plan::gpu_target(
+      {.capability = gpu.capability, .multiprocessors = gpu.multiprocessors, .groups = run::cuda::compiles_groups()});
   return make_on_heap<plan::attention_choice>(device_facts(target),
                                               how == "kernels" ? plan::no_limits : plan::gpu_limits,
                                               [](const plan::loops::tree& t) { emit::cuda(t); });

@@ -36,6 +36,7 @@ struct target {
   int multiprocessors = 0;               ///< number that share the tiles of products, and the blocks of a launch
   std::int64_t shared_bytes = 0;         ///< of a multiprocessor, for blocks, without their memory for sums
   bool copies_async = false;             ///< threads request copies into shared memory, and go on
+  bool groups = false;                   ///< groups of four warps multiply matrices in shared memory (wgmma)
   row_padding padding;                   ///< of intermediates that products read or write
   bool blas = false;                     ///< products, with their epilogues, become BLAS calls where possible
   bool tiles = false;                    ///< products of 16 bits become kernels for matrix units, by a recipe
@@ -55,6 +56,7 @@ struct gpu_facts {
   int multiprocessors = 132;
   bool blas = true;
   bool tiles = false;
+  bool groups = false;
   bool tf32 = false;
   bool deterministic = false;
   bool overlap = false;
@@ -83,6 +85,7 @@ constexpr target gpu_target(gpu_facts f = {}) {
           .multiprocessors = f.multiprocessors,
           .shared_bytes = shared_memory_of(f.capability),
           .copies_async = f.capability >= 80,
+          .groups = f.groups && f.capability == 90,
           .padding = {.alignment = 16},
           .blas = f.blas,
           .tiles = f.tiles && f.capability >= 80,

@@ -392,9 +392,19 @@ class checker {
           std::to_string(i.k));
     operand(x, c->x, 0, i.x, i);
     operand(x, c->y, 1, i.y, i);
+    if (i.who == schedules::scope::group) group(x, c->m, i);
     if (const tile& sum = tile_at(x.to); sum.row != x.row || sum.operand != 2)
       say(what(x) + " by " + i.word + " adds to a tile that is not its sum");
     if (facts_.has && !facts_.has(i.needs)) say(what(x) + " by " + i.word + " needs " + i.needs);
+  }
+  /// The threads of a block are groups, whose warps follow each other in the intrinsic's rows.
+  void group(const node& x, const series<int>& rows, const schedules::intrinsic& i) {
+    series<int> warps;
+    for (int p : open_)
+      if (t_.loop(p).to == bind::threads) warps.push_back(p);
+    if (warps.size() != 1 || !has(rows, t_.loop(warps[0]).axis) || !t_.loop(warps[0]).step.is(i.m) ||
+        !t_.loop(warps[0]).extent.divided_by(schedules::warps_of_group))
+      say(what(x) + " by " + i.word + " takes the rows of four warps, which follow each other");
   }
   /// A weighted merge by an intrinsic: the weights of its block are its left operand as the scores lie.
   void chain(const node& x) {
@@ -403,6 +413,7 @@ class checker {
     const auto& i = all[static_cast<std::size_t>(x.row)];
     const auto axes = axes_of_matrix(t_, x);
     if (!axes) return say(what(x) + " has no sums along further axes for an intrinsic");
+    if (i.who == schedules::scope::group) group(x, axes->m, i);
     const int score = score_of(t_, x, open_);
     if (score < 0 || tile_at(score).row != x.row || tile_at(score).operand != 2)
       return say(what(x) + " by " + i.word + " takes weights of what another intrinsic made");
@@ -438,6 +449,9 @@ class checker {
     if (from < 0) from = visible_tile(t_, unwidened(k_, v), open_);
     if (type != want && t_.at(v).type != want && (from < 0 || tile_at(from).type != want))
       say(what(x) + " by " + i.word + " takes " + dtype_name(want) + ", not " + dtype_name(type));
+    if (i.who == schedules::scope::group &&
+        (from < 0 || tile_at(from).in == space::stack || (number == 1 && tile_at(from).in != space::shared)))
+      say(what(x) + " by " + i.word + " takes " + value(v) + " from shared memory");
     if (from < 0) return;
     const tile& tile = tile_at(from);
     if (tile.in == space::registers && (tile.row != x.row || tile.operand != number))

@@ -33,11 +33,11 @@ inline int piece_among(const tree& t, const series<int>& pieces, const series<in
   return -1;
 }
 
-/// The lanes of an operand of an intrinsic whose columns are the turns of a piece: of one, or of two side by side.
+/// The lanes of an operand of an intrinsic whose columns are the turns of a piece: of one block, or of several side by side.
 inline const schedules::fragment* lanes_of(const tree& t, int row, int operand, int columns) {
   const auto& i = schedules::intrinsics()[static_cast<std::size_t>(row)];
-  const bool pair = operand > 0 && columns >= 0 && t.loop(columns).extent.is(2 * i.n);
-  return pair ? &schedules::pair_of(row, operand) : &schedules::operand_of(i, operand);
+  const int n = columns < 0 ? 1 : schedules::blocks_of(i, operand, t.loop(columns).extent.number().value_or(0));
+  return n > 1 ? &schedules::fragment_of_blocks(row, operand, n) : &schedules::operand_of(i, operand);
 }
 
 }  // namespace detail

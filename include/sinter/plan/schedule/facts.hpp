@@ -17,18 +17,27 @@ struct facts {
   std::int64_t stack_bytes = unlimited;                ///< of a thread
   int processors = 1;                                  ///< that share a kernel's tasks, on a GPU its blocks
   int threads = 0;                                     ///< warps of a block; 0: a task is one thread
-  bool (*has)(std::string_view capability) = nullptr;  ///< "sm_80", "tf32", "avx512f"; null: all
+  bool (*has)(std::string_view capability) = nullptr;  ///< "sm_80", "tf32", "sm_90a", "avx512f"; null: all
 
   bool bounded() const { return shared_bytes != unlimited; }
 };
+
+namespace detail {
+
+template <bool Tf32, bool Groups>
+bool gpu_has(std::string_view what) {
+  return what == "sm_80" || (Tf32 && what == "tf32") || (Groups && what == "sm_90a");
+}
+
+}  // namespace detail
 
 /// The facts of a GPU. f32 on matrix units, whose operands are rounded, is an option.
 inline facts device_facts(const target& t) {
   // 255 registers, less those for addresses and turns.
   facts f{.register_bytes = 4 * 248, .shared_bytes = t.shared_bytes, .processors = t.multiprocessors, .threads = 4};
   if (!t.copies_async) f.has = [](std::string_view) { return false; };
-  else if (t.tf32) f.has = [](std::string_view what) { return what == "sm_80" || what == "tf32"; };
-  else f.has = [](std::string_view what) { return what == "sm_80"; };
+  else if (t.tf32) f.has = t.groups ? detail::gpu_has<true, true> : detail::gpu_has<true, false>;
+  else f.has = t.groups ? detail::gpu_has<false, true> : detail::gpu_has<false, false>;
   return f;
 }
 

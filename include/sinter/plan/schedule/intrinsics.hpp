@@ -42,9 +42,11 @@ inline bool chains(const fragment& sums, const fragment& left, int columns) {
   return true;
 }
 
-enum class scope : std::uint8_t { thread, warp };
+/// Who multiplies: a thread, a warp, or a group of four warps. Each warp of a group has `m` rows, and these follow each other.
+enum class scope : std::uint8_t { thread, warp, group };
+inline constexpr int warps_of_group = 4;
 
-/// sum(m, n) += x(m, k) · y(k, n).
+/// sum(m, n) += x(m, k) · y(k, n). A group reads y from shared memory, and x from there or from registers.
 struct intrinsic {
   const char* word;
   dtype x, y, sum;
@@ -53,6 +55,7 @@ struct intrinsic {
   fragment fx, fy, fs;
   loops::layout y_as;  ///< the layout of y in memory
   const char* needs;   ///< the capability of a target that has it
+  int most = 2;        ///< how many of n, a power of two, a statement has side by side
 };
 
 namespace detail {
@@ -194,6 +197,35 @@ inline constexpr intrinsic table[] = {
      {registers_of_sum, lanes_of_sum},
      loops::layout::rows,
      "sm_80"},
+    // "Register Fragments and Shared Memory Matrix Layouts", wgmma.mma_async.m64nNk16: a warp's part is that of mma.m16n8k16.
+    {"wgmma_bf16",
+     dtype::bf16,
+     dtype::bf16,
+     dtype::f32,
+     16,
+     8,
+     16,
+     scope::group,
+     {x16_registers, lanes_of_sum},
+     {y16_registers, y16_lanes},
+     {registers_of_sum, lanes_of_sum},
+     loops::layout::rows,
+     "sm_90a",
+     32},
+    {"wgmma_f16",
+     dtype::f16,
+     dtype::f16,
+     dtype::f32,
+     16,
+     8,
+     16,
+     scope::group,
+     {x16_registers, lanes_of_sum},
+     {y16_registers, y16_lanes},
+     {registers_of_sum, lanes_of_sum},
+     loops::layout::rows,
+     "sm_90a",
+     32},
 };
 
 }  // namespace detail
@@ -216,35 +248,49 @@ constexpr const fragment& operand_of(const intrinsic& i, int operand) {
 
 namespace detail {
 
-/// For each row of the table, and its right operand and its sums: the registers' bits of two of them side by side.
-inline constexpr std::size_t max_bits = 8;
-inline constexpr auto bits_of_pairs = [] {
-  std::array<std::array<std::array<std::uint16_t, max_bits>, 2>, std::size(table)> out{};
+/// For each row of the table and each operand: the registers' bits, then those of the blocks side by side.
+inline constexpr std::size_t max_bits = 8, max_doublings = 6;
+constexpr int columns_of(const intrinsic& i, int operand) { return operand == 0 ? i.k : i.n; }
+inline constexpr auto bits_of_blocks = [] {
+  std::array<std::array<std::array<std::uint16_t, max_bits>, 3>, std::size(table)> out{};
   for (std::size_t r = 0; r < out.size(); ++r)
-    for (int operand : {1, 2}) {
-      auto& bits = out[r][static_cast<std::size_t>(operand) - 1];
+    for (int operand : {0, 1, 2}) {
+      auto& bits = out[r][static_cast<std::size_t>(operand)];
       std::size_t n = 0;
       for (auto adds : operand_of(table[r], operand).registers) bits[n++] = adds;
-      bits[n] = column(table[r].n);
+      for (int blocks = 1; blocks < table[r].most && n < max_bits && columns_of(table[r], operand) * blocks < 256;
+           blocks *= 2)
+        bits[n++] = column(columns_of(table[r], operand) * blocks);
     }
   return out;
 }();
-inline constexpr auto pairs = [] {
-  std::array<std::array<fragment, 2>, std::size(table)> out{};
+inline constexpr auto blocks = [] {
+  std::array<std::array<std::array<fragment, max_doublings>, 3>, std::size(table)> out{};
   for (std::size_t r = 0; r < out.size(); ++r)
-    for (int operand : {1, 2}) {
-      const fragment& one = operand_of(table[r], operand);
-      const auto o = static_cast<std::size_t>(operand) - 1;
-      out[r][o] = {{bits_of_pairs[r][o].data(), one.registers.size() + 1}, one.lanes};
-    }
+    for (int operand : {0, 1, 2})
+      for (std::size_t d = 0; d < max_doublings; ++d) {
+        const fragment& one = operand_of(table[r], operand);
+        const auto o = static_cast<std::size_t>(operand);
+        if (one.registers.size() + d <= max_bits)
+          out[r][o][d] = {{bits_of_blocks[r][o].data(), one.registers.size() + d}, one.lanes};
+      }
   return out;
 }();
 
 }  // namespace detail
 
-/// The fragment of two right operands, or of two sums, side by side: the second one's registers follow the first one's.
-inline const fragment& pair_of(int row, int operand) {
-  return detail::pairs[static_cast<std::size_t>(row)][static_cast<std::size_t>(operand) - 1];
+/// The number of an operand's blocks in `columns`: 1, or a power of two up to `most`; 0: neither. The columns of the left operand, 0, are
+/// terms.
+inline int blocks_of(const intrinsic& i, int operand, std::int64_t columns) {
+  for (int n = 1; n <= i.most; n *= 2)
+    if (columns == static_cast<std::int64_t>(n) * detail::columns_of(i, operand)) return n;
+  return 0;
+}
+/// The fragment of `n` blocks of an operand side by side: the registers of each follow those of the one before.
+inline const fragment& fragment_of_blocks(int row, int operand, int n) {
+  std::size_t doublings = 0;
+  while (1 << doublings < n) ++doublings;
+  return detail::blocks[static_cast<std::size_t>(row)][static_cast<std::size_t>(operand)][doublings];
 }
 
 }  // namespace sinter::engine::plan::schedules

@@ -85,6 +85,13 @@ inline int matrix_row(const kernel& k, const contraction& c, const facts& f, sco
   return found;
 }
 
+/// The columns of a product by groups of warps: the most, a power of two, that divide an extent; 0: none.
+inline std::int64_t group_columns(const dim& extent, const intrinsic& i, std::int64_t most) {
+  const std::int64_t all = extent.number().value_or(0);
+  for (std::int64_t n = most; n >= 4 * i.n; n /= 2)
+    if (all > 0 && all % n == 0) return n;
+  return 0;
+}
 /// The row of the intrinsics for a product on a CPU. Factors that no row takes as they are may be widened first.
 struct cpu_row {
   int row = -1;

@@ -53,8 +53,8 @@ inline schedule make_matrix_attention(const kernel& k, const facts& f, const att
   const int i0 = c.m.back(), j0 = c.n[0], h0 = c.k[0], e0 = o.n.back();
   // 32 rows a warp, if the sums of both products fit its registers.
   const std::int64_t wide = extent_of(k, e0).number().value_or(0),
-                     high = option == 3 || (option == 0 && wide <= 128) ? 2 * i.m : i.m,
-                     keys = option == 0 || option == 4   ? 64
+                     high = option == 3 || ((option == 0 || option == 5) && wide <= 128) ? 2 * i.m : i.m,
+                     keys = option == 0 || option >= 4   ? 64
                             : option == 1 || option == 3 ? 32
                                                          : 16;
   const auto rest = loops::tail::pad;
@@ -88,7 +88,70 @@ inline schedule make_matrix_attention(const kernel& k, const facts& f, const att
   return s.done();
 }
 
-/// Options: the blocks of rows and of keys, and whether the scores of the next block come before the current ones are used.
+inline constexpr int warp_attentions = 6;
+
+/// Both products by groups of warps: 16 rows a warp, `keys` in a block.
+inline schedule make_group_attention(const kernel& k, const attention_parts& a, int row, int part, std::int64_t keys) {
+  const contraction &c = a.scores, o = *contraction_of_part(k, a.weighted, static_cast<std::size_t>(part));
+  const auto& i = intrinsics()[static_cast<std::size_t>(row)];
+  const int i0 = c.m.back(), j0 = c.n[0], h0 = c.k[0], e0 = o.n.back();
+  const auto rest = loops::tail::pad;
+  steps s("attention", k);
+  const int i1 = s.split(i0, 2 * warps_of_group * i.m, rest), i2 = s.split(i1, i.m, rest);
+  const int j1 = s.split(j0, keys, rest), h1 = s.split(h0, i.k, rest);
+  const int e1 = s.split(e0, group_columns(extent_of(k, e0), i, 256), rest);
+  series<int> outer = c.batch, order;
+  append(outer, all_but_last(c.m));
+  outer.push_back(i0);
+  order = outer;
+  append(order, {j0, i1, h0});
+  for (int x : all_but_last(o.n)) order.push_back(x);
+  append(order, {e0, i2, j1, h1, e1});
+  s.add(reorder{order});
+  s.bind(outer, loops::bind::grid);
+  s.bind({i1}, loops::bind::threads);
+  s.bind({h0, e0}, loops::bind::unrolled);
+  s.bind({i2, j1, h1, e1}, loops::bind::matrix);
+  const int v = unwidened(k, k.body[static_cast<std::size_t>(a.weighted)].args[static_cast<std::size_t>(part)]);
+  const auto shared = loops::space::shared;
+  const auto swizzled = loops::layout::swizzle128;
+  s.add(stage{unwidened(k, c.x), i0, shared, swizzled, 1, loops::mover::async});
+  s.add(stage{unwidened(k, c.y), j0, shared, swizzled, 2, loops::mover::async});
+  s.add(stage{v, j0, shared, swizzled, 2, loops::mover::async});
+  s.add(keep{c.reduce, j0});
+  s.add(use_matrix{c.reduce, row});
+  s.add(use_matrix{a.weighted, row});
+  return s.done();
+}
+/// Whether groups of warps take both products: the terms of the scores come in whole intrinsics, the features in columns.
+inline bool takes_groups(const kernel& k, const attention_parts& a, int row, int part) {
+  if (row < 0) return false;
+  const auto& i = intrinsics()[static_cast<std::size_t>(row)];
+  const contraction o = *contraction_of_part(k, a.weighted, static_cast<std::size_t>(part));
+  const auto deep = extent_of(k, a.scores.k[0]).number();
+  return deep && *deep % i.k == 0 && *deep <= 256 && group_columns(extent_of(k, o.n.back()), i, 256) > 0;
+}
+
+/// By the matrix units of a GPU, if both products are theirs.
+inline std::optional<schedule> make_gpu_attention(const kernel& k, const facts& f, const attention_parts& a,
+                                                  int option) {
+  const contraction& c = a.scores;
+  const int row = matrix_row(k, c, f, scope::warp), group = matrix_row(k, c, f, scope::group);
+  if (row < 0 || !is_plain_load(k, unwidened(k, c.x)) || !is_plain_load(k, unwidened(k, c.y))) return std::nullopt;
+  const auto& i = intrinsics()[static_cast<std::size_t>(row)];
+  const int part = weighted_product(k, a, row);
+  if (!part || !chains(i.fs, i.fx, i.n)) return std::nullopt;
+  if ((option != 0 && option < warp_attentions) || !takes_groups(k, a, group, part))
+    return make_matrix_attention(k, f, a, row, part, option >= warp_attentions ? 0 : option);
+  // With few features two blocks of threads share a multiprocessor even so.
+  const auto wide = [&](int axis) { return extent_of(k, axis).number().value_or(256); };
+  const int features = contraction_of_part(k, a.weighted, static_cast<std::size_t>(part))->n.back();
+  const bool few = wide(c.k[0]) <= 64 && wide(features) <= 64;
+  return make_group_attention(k, a, group, part, few == (option == 0) ? 128 : 64);
+}
+
+/// Options: the blocks of rows and of keys, and whether the scores of the next block come before the current ones are used. On a GPU
+/// options 0 and 6 are by groups of warps, if the target has them.
 inline schedule make_attention(const kernel& k, const facts& f, int option) {
   struct shape {
     std::int64_t rows, keys;
@@ -101,10 +164,8 @@ inline schedule make_attention(const kernel& k, const facts& f, int option) {
   const bool gpu = f.threads > 0;
   const cpu_row on_cpu = gpu ? cpu_row{} : cpu_row_of(k, c, f);
   const int row = gpu ? matrix_row(k, c, f, scope::warp) : on_cpu.row;
-  if (gpu && row >= 0 && option != 2 && is_plain_load(k, unwidened(k, c.x)) && is_plain_load(k, unwidened(k, c.y)))
-    if (const int part = weighted_product(k, a, row); part && chains(intrinsics()[static_cast<std::size_t>(row)].fs,
-                                                                     intrinsics()[static_cast<std::size_t>(row)].fx, 8))
-      return make_matrix_attention(k, f, a, row, part, option);
+  if (gpu && option != 2)
+    if (auto made = make_gpu_attention(k, f, a, option)) return *made;
   const auto staged = [&](int v) {
     return gpu || (row >= 0 && !on_cpu.widens && intrinsics()[static_cast<std::size_t>(row)].k > 1) ? unwidened(k, v)
                                                                                                     : v;
@@ -150,6 +211,6 @@ inline schedule make_attention(const kernel& k, const facts& f, int option) {
 
 }  // namespace detail
 
-inline constexpr recipe attention{"attention", detail::takes_attention, 5, detail::make_attention};
+inline constexpr recipe attention{"attention", detail::takes_attention, 7, detail::make_attention};
 
 }  // namespace sinter::engine::plan::schedules

@@ -53,8 +53,8 @@ inline int row_of_terms(const facts& f) {
   return found;
 }
 /// The row of the intrinsics of a GPU for factors of 16 bits. Those in memory are taken as they lie, weights are rounded; -1: none.
-inline int row_of_chain(const kernel& k, const chained_parts& a, const facts& f) {
-  const int row = matrix_row(k, a.scores[0], f, scope::warp);
+inline int row_of_chain(const kernel& k, const chained_parts& a, const facts& f, scope who = scope::warp) {
+  const int row = matrix_row(k, a.scores[0], f, who);
   if (row < 0) return -1;
   const intrinsic& i = intrinsics()[static_cast<std::size_t>(row)];
   if (size_of(i.x) != 2 || !chains(i.fs, i.fx, i.n)) return -1;
@@ -98,15 +98,16 @@ inline side_loads side_loads_of(const kernel& k, const chained_parts& a) {
 }
 
 /// The tiles of products on matrix units, and of sums: factors come to shared memory, of columns two blocks, and from there to registers.
+/// Groups of warps (c1 is -1) read them in shared memory.
 inline void stage_chain(steps& s, const kernel& k, const chained_parts& a, int row, int r0, int c0, int c1) {
   const auto shared = loops::space::shared, registers = loops::space::registers;
   const auto swizzled = loops::layout::swizzle128;
   const auto async = loops::mover::async;
   for (const auto& one : a.scores) {
     s.add(stage{unwidened(k, one.x), r0, shared, swizzled, 1, async});
-    s.add(stage{unwidened(k, one.x), one.k[0], registers});
+    if (c1 >= 0) s.add(stage{unwidened(k, one.x), one.k[0], registers});
     s.add(stage{unwidened(k, one.y), c0, shared, swizzled, 2, async});
-    s.add(stage{unwidened(k, one.y), one.k[0], registers});
+    if (c1 >= 0) s.add(stage{unwidened(k, one.y), one.k[0], registers});
     s.add(keep{one.reduce, c0});
     s.add(use_matrix{one.reduce, row});
   }
@@ -116,7 +117,7 @@ inline void stage_chain(steps& s, const kernel& k, const chained_parts& a, int r
   for (const auto& one : a.sums) {
     s.add(stage{unwidened(k, one.y), c0, shared, swizzled, 2, async});
     s.add(stage{one.x, c0, registers});
-    s.add(stage{unwidened(k, one.y), c1, registers});
+    if (c1 >= 0) s.add(stage{unwidened(k, one.y), c1, registers});
     s.add(keep{one.reduce, r0});
     s.add(use_matrix{one.reduce, row});
   }
@@ -173,13 +174,71 @@ inline schedule make_matrix_attention_back(const kernel& k, const facts& f, int 
   return s.done();
 }
 
+/// Whether groups of warps take all products: terms of the scores in whole intrinsics, sums in columns.
+inline bool takes_groups(const kernel& k, const chained_parts& a, int row) {
+  if (row < 0) return false;
+  const intrinsic& i = intrinsics()[static_cast<std::size_t>(row)];
+  for (const auto& one : a.scores)
+    if (const auto deep = extent_of(k, one.k[0]).number(); !deep || *deep % i.k != 0 || *deep > 256) return false;
+  for (const auto& one : a.sums)
+    if (group_columns(extent_of(k, one.n[0]), i, 256) == 0) return false;
+  return true;
+}
+/// All products by groups of warps, each of 16 rows, with `columns` in a block.
+inline schedule make_group_attention_back(const kernel& k, const chained_parts& a, int row, std::int64_t columns) {
+  const intrinsic& i = intrinsics()[static_cast<std::size_t>(row)];
+  const contraction& c = a.scores[0];
+  const int r0 = c.m.back(), c0 = c.n.back();
+  const auto rest = loops::tail::pad;
+  steps s("attention back", k);
+  const int r1 = s.split(r0, 2 * warps_of_group * i.m, rest), r2 = s.split(r1, i.m, rest),
+            c1 = s.split(c0, columns, rest);
+  series<int> outer = c.batch, unrolled, inner{r2, c1};
+  append(outer, all_but_last(c.m));
+  outer.push_back(r0);
+  for (const auto& one : a.scores) {
+    unrolled.push_back(one.k[0]);
+    inner.push_back(s.split(one.k[0], i.k, rest));
+  }
+  for (const auto& one : a.sums) {
+    unrolled.push_back(one.n[0]);
+    inner.push_back(s.split(one.n[0], group_columns(extent_of(k, one.n[0]), i, 256), rest));
+  }
+  series<int> order = outer;
+  append(order, all_but_last(c.n));
+  append(order, {c0, r1});
+  append(order, unrolled);
+  for (int x = 0; x < static_cast<int>(k.axes.size()); ++x)
+    if (!std::count(order.begin(), order.end(), x)) order.push_back(x);
+  append(order, inner);
+  s.add(reorder{order});
+  s.bind(outer, loops::bind::grid);
+  s.bind({r1}, loops::bind::threads);
+  s.bind(unrolled, loops::bind::unrolled);
+  s.bind(inner, loops::bind::matrix);
+  stage_chain(s, k, a, row, r0, c0, -1);
+  return s.done();
+}
+
+inline constexpr int warp_attentions_back = 5;
+
+/// By the matrix units of a GPU: option 0 and those from 5 on by groups of warps, if the target has them.
+inline schedule make_gpu_attention_back(const kernel& k, const facts& f, int option) {
+  const chained_parts a = *chained_of(k);
+  const int group = row_of_chain(k, a, f, scope::group);
+  const bool grouped = option == 0 || option >= warp_attentions_back;
+  if (grouped && takes_groups(k, a, group)) return make_group_attention_back(k, a, group, option == 0 ? 64 : 32);
+  return make_matrix_attention_back(k, f, option == 4 || grouped ? 0 : option);
+}
+
 /// Options: the blocks of rows and of columns.
 inline schedule make_attention_back(const kernel& k, const facts& f, int option) {
-  if (f.threads > 0) return make_matrix_attention_back(k, f, option);
+  if (f.threads > 0) return make_gpu_attention_back(k, f, option);
   struct shape {
     std::int64_t rows, columns;
   };
-  static constexpr shape shapes[] = {{64, 128}, {16, 32}, {16, 32}, {16, 32}};
+  static constexpr shape shapes[] = {{64, 128}, {16, 32}};
+  const shape& o = shapes[std::min(option, 1)];
   const chained_parts a = *chained_of(k);
   const int row = row_of_terms(f);
   const intrinsic& i = intrinsics()[static_cast<std::size_t>(row)];
@@ -187,8 +246,8 @@ inline schedule make_attention_back(const kernel& k, const facts& f, int option)
   const int r0 = c.m.back(), c0 = c.n.back();
   const auto rest = loops::tail::pad;
   steps s("attention back", k);
-  const int r1 = s.split(r0, clipped(shapes[option].rows, extent_of(k, r0), i.m), rest), r2 = s.split(r1, i.m, rest);
-  const int c1 = s.split(c0, clipped(shapes[option].columns, extent_of(k, c0), i.n), rest), c2 = s.split(c1, i.n, rest);
+  const int r1 = s.split(r0, clipped(o.rows, extent_of(k, r0), i.m), rest), r2 = s.split(r1, i.m, rest);
+  const int c1 = s.split(c0, clipped(o.columns, extent_of(k, c0), i.n), rest), c2 = s.split(c1, i.n, rest);
   series<int> outer = c.batch, further, deep, inner{r2, c2};
   append(outer, all_but_last(c.m));
   outer.push_back(r0);
@@ -231,6 +290,6 @@ inline schedule make_attention_back(const kernel& k, const facts& f, int option)
 
 }  // namespace detail
 
-inline constexpr recipe attention_back{"attention back", detail::takes_attention_back, 4, detail::make_attention_back};
+inline constexpr recipe attention_back{"attention back", detail::takes_attention_back, 6, detail::make_attention_back};
 
 }  // namespace sinter::engine::plan::schedules

@@ -33,8 +33,50 @@ inline void stage_factor(steps& s, const kernel& k, int v, int turn, int inner, 
   if (!std::count(loads.begin(), loads.end(), narrow)) s.add(stage{narrow, inner, loops::space::registers});
 }
 
-/// Options: tiles of 128 to 32, a slot's intrinsics along the terms, slots; the last two divide the terms among blocks.
+/// By groups of warps: a factor's elements come to shared memory ahead of their turn, and nowhere else. Throws refusal.
+inline schedule make_group_product(const kernel& k, const facts& f, int option) {
+  struct shape {
+    std::int64_t m, n;
+    int slots;
+  };
+  static constexpr shape shapes[] = {{128, 128, 3}, {128, 256, 4}, {256, 128, 4}, {64, 256, 3}};
+  const shape& o = shapes[option];
+  const contraction c = *only_contraction(k);
+  const int row = matrix_row(k, c, f, scope::group);
+  if (row < 0) throw refusal{"gpu product: the target has no products by groups of warps", ir::no_node};
+  for (int v : {c.x, c.y})
+    if (!is_plain_load(k, unwidened(k, v)))
+      throw refusal{"gpu product: groups of warps take factors that are loaded, not computed", ir::no_node};
+  const auto& i = intrinsics()[static_cast<std::size_t>(row)];
+  const int m0 = c.m.back(), n0 = c.n.back(), k0 = c.k.back();
+  const auto rest = loops::tail::pad;
+  steps s("gpu product", k);
+  const int m1 = s.split(m0, o.m, rest), m2 = s.split(m1, i.m, rest), n1 = s.split(n0, o.n, rest);
+  const int k1 = s.split(k0, 4 * i.k, rest), k2 = s.split(k1, i.k, rest);
+  series<int> outer = c.batch, order;
+  append(outer, all_but_last(c.m));
+  append(outer, all_but_last(c.n));
+  append(outer, {m0, n0});
+  order = outer;
+  append(order, all_but_last(c.k));
+  append(order, {k0, m1, k1, m2, n1, k2});
+  s.add(reorder{order});
+  s.bind(outer, loops::bind::grid);
+  s.bind({m1}, loops::bind::threads);
+  s.bind({k1}, loops::bind::unrolled);
+  s.bind({m2, n1, k2}, loops::bind::matrix);
+  for (int v : {c.x, c.y})
+    s.add(stage{unwidened(k, v), k0, loops::space::shared, loops::layout::swizzle128, o.slots, loops::mover::async});
+  s.add(use_matrix{c.reduce, row});
+  return s.done();
+}
+
+inline constexpr int warp_products = 7, group_products = 4;
+
+/// Options: tiles of 128 to 32, a slot's intrinsics along the terms, slots; 5 and 6 divide the terms among blocks. The last
+/// four are of groups of warps.
 inline schedule make_gpu_product(const kernel& k, const facts& f, int option) {
+  if (option >= warp_products) return make_group_product(k, f, option - warp_products);
   struct shape {
     std::int64_t m, n, terms;
     int slots;
@@ -78,12 +120,18 @@ inline schedule make_gpu_product(const kernel& k, const facts& f, int option) {
 }  // namespace detail
 
 /// The option whose blocks fill the processors, for the example extents `m`, `n`, `terms` and `batch`.
-inline int gpu_product_option(std::int64_t m, std::int64_t n, std::int64_t terms, std::int64_t batch, int processors) {
+inline int gpu_product_option(const kernel& k, const facts& f, std::int64_t m, std::int64_t n, std::int64_t terms,
+                              std::int64_t batch) {
   const auto blocks = [&](std::int64_t side) { return (m + side - 1) / side * ((n + side - 1) / side) * batch; };
-  if (blocks(128) >= processors) return 0;
-  return blocks(64) * 2 <= processors && terms >= 1024 ? 5 : 1;
+  const contraction c = *only_contraction(k);
+  const bool loaded = is_plain_load(k, unwidened(k, c.x)) && is_plain_load(k, unwidened(k, c.y)),
+             grouped = loaded && terms >= 64 && matrix_row(k, c, f, scope::group) >= 0;
+  if (grouped && blocks(128) * 2 >= f.processors) return detail::warp_products;
+  if (blocks(128) >= f.processors) return 0;
+  return blocks(64) * 2 <= f.processors && terms >= 1024 ? 5 : 1;
 }
 
-inline constexpr recipe gpu_product{"gpu product", detail::takes_gpu_product, 7, detail::make_gpu_product};
+inline constexpr recipe gpu_product{"gpu product", detail::takes_gpu_product,
+                                    detail::warp_products + detail::group_products, detail::make_gpu_product};
 
 }  // namespace sinter::engine::plan::schedules

@@ -201,6 +201,12 @@ SINTER_API int parameter_bytes() {
   return known && driver_version() >= 12010 ? 32764 : 4096;
 }
 
+/// Whether NVRTC compiles for sm_90a, as from 12.0 on. Without NVRTC, kernels come from a machine with it.
+SINTER_API bool compiles_groups() {
+  const auto with = find_nvrtc();
+  return !with->problem.empty() || with->major >= 12;
+}
+
 namespace detail {
 
 /// The architecture to compile for: the GPU's, or the newest supported one of its generation. Throws system_error.
@@ -285,7 +291,10 @@ SINTER_API attempt try_compile_with(const nvrtc& found, const std::string& text,
 
 /// Compiles an unchanged text. Throws system_error if NVRTC is missing, or does not support the architecture.
 SINTER_API attempt try_compile(const nvrtc& with, const std::string& text, int capability) {
-  return detail::try_compile_with(with, text, nvrtc_options(with, detail::target_of(with, capability)), false);
+  series<std::string> options = nvrtc_options(with, detail::target_of(with, capability));
+  // A chip's own instructions want its own architecture. Such a text has no other code, so its key needs no other name.
+  if (text.find("wgmma.mma_async") != std::string::npos) options[0] += "a";
+  return detail::try_compile_with(with, text, options, false);
 }
 
 /// Compiles a kernel's self-contained CUDA C++ to a CUBIN, with entries named as in unit.hpp; needs no GPU. Throws
