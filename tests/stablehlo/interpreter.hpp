@@ -797,7 +797,7 @@ class interpreter {
       return positive ? static_cast<std::int64_t>(p % q) : a % b;
     }
     if (name == "power") {
-      require(positive || b >= 0, o, "a negative exponent");
+      require(q < 64, o, "an exponent of which XLA reads the 6 lowest bits alone");
       std::uint64_t y = 1;
       for (std::uint64_t n = q, square = p; n != 0; n >>= 1, square *= square)
         if (n & 1) y *= square;

@@ -75,12 +75,26 @@ inline value remainder(builder& b, const values_t& in) {
   const safe_divisor by(b, in[1]);
   return b.same("remainder", {in[0], by.itself});
 }
+/// x to a power that is not negative. XLA's operation reads the 6 lowest bits of an exponent alone, so exponents are
+/// given to it by digits of 6 bits.
+inline value power_by_digits(builder& b, value x, value exponent) {
+  const value last = b.number(63, x), digit_bits = b.number(6, x);
+  const int bits = static_cast<int>(8 * size_of(x.type)) - (is_unsigned(x.type) ? 0 : 1);
+  value product = b.same("power", {x, b.same("and", {exponent, last})});
+  for (int done = 6; done < bits; done += 6) {
+    x = b.same("multiply", {b.same("power", {x, last}), x});
+    exponent = b.same("shift_right_logical", {exponent, digit_bits});
+    product = b.same("multiply", {product, b.same("power", {x, b.same("and", {exponent, last})})});
+  }
+  return product;
+}
 /// Integers with a negative exponent: 1 for 1, ±1 for -1, else 0.
 inline value power(builder& b, const values_t& in) {
   const value &x = in[0], &y = in[1];
-  if (is_float(x.type) || is_unsigned(x.type)) return b.same("power", in);
+  if (is_float(x.type)) return b.same("power", in);
+  if (is_unsigned(x.type)) return power_by_digits(b, x, y);
   const value zero = b.number(0, y), one = b.number(1, y), minus = b.number(-1, y);
-  const value usual = b.same("power", {x, b.same("maximum", {y, zero})});
+  const value usual = power_by_digits(b, x, b.same("maximum", {y, zero}));
   const value odd = b.compare(b.same("and", {y, one}), "NE", zero);
   const value of_minus = b.select(b.compare(x, "EQ", minus), b.select(odd, minus, one), zero);
   return b.select(b.compare(y, "LT", zero), b.select(b.compare(x, "EQ", one), one, of_minus), usual);
