@@ -398,35 +398,6 @@ static inline void load_matrices(unsigned (&r)[4], const void* at, int bytes = 0
     }
   }
 }
-/// Products of groups of warps that are under way: a thread's sums are not numbers until it waits for them.
-struct sinter_sums {
-  float* to;
-  int count;
-  float of[128];
-};
-static sinter_sums sinter_flying[1024][8];
-template <int N>
-static inline float* sinter_fly(float (&c)[N]) {
-  for (sinter_sums& s : sinter_flying[threadIdx.x]) {
-    if (s.to == c) return s.of;
-    if (s.to != 0) continue;
-    s.to = c, s.count = N;
-    for (int i = 0; i < N; ++i) s.of[i] = c[i], c[i] = __uint_as_float(0x7fc00000u);
-    return s.of;
-  }
-  sinter_emulated->stop(1, __LINE__);
-}
-static inline void begin_products() {
-  for (sinter_sums& s : sinter_flying[threadIdx.x])
-    if (s.to != 0) sinter_emulated->stop(1, __LINE__);
-}
-static inline void end_products() {
-  sinter_emulated->exchange(0xffffffffu, -30, 0);
-  for (sinter_sums& s : sinter_flying[threadIdx.x]) {
-    for (int i = 0; s.to != 0 && i < s.count; ++i) s.to[i] = s.of[i];
-    s.to = 0;
-  }
-}
 static inline void share_copies() {}
 template <class T>
 static inline void pin(T&) {}
@@ -462,40 +433,99 @@ static inline void sinter_agreed(unsigned long long d) {
   for (int l = 0; l < 32; ++l)
     if (all[l] != d) sinter_emulated->stop(1, __LINE__);
 }
+/// A product of a group of warps, in the order of requests. Shared memory is read when a thread waits, and sums are not numbers
+/// until then.
+struct sinter_product {
+  float* to;
+  int count;
+  long group;
+  bool held, turned_a, turned_b, half;
+  unsigned long long a, b;
+  unsigned short x[2][16];  // held: the rows of this thread's sums
+};
+struct sinter_products {
+  sinter_product list[64];
+  int count;
+  long groups;
+  float of[8][128];  // sums under way, of the arrays `to`
+  float* to[8];
+  int counts[8];
+};
+static sinter_products sinter_multiplying[1024];
+static inline float* sinter_sums(float* c, int count) {
+  sinter_products& mine = sinter_multiplying[threadIdx.x];
+  for (int s = 0; s < 8; ++s) {
+    if (mine.to[s] == c) return mine.of[s];
+    if (mine.to[s] != 0) continue;
+    mine.to[s] = c, mine.counts[s] = count;
+    for (int i = 0; i < count; ++i) mine.of[s][i] = c[i], c[i] = __uint_as_float(0x7fc00000u);
+    return mine.of[s];
+  }
+  sinter_emulated->stop(1, __LINE__);
+  return 0;
+}
+static inline void begin_products() {}
+static inline void commit_products() { ++sinter_multiplying[threadIdx.x].groups; }
 /// m64nNk16: warp w of a group has rows 16 w and on, with the sums of mma.m16n8k16 in each 8 columns.
-template <int N, class F, class X>
-static inline void sinter_wgmma(float (&c)[N], X x, unsigned long long b, bool turned, F element) {
-  float* const sums = sinter_fly(c);
-  sinter_agreed(b);
-  const int group = sinter_emulated->lane / 4, in_group = sinter_emulated->lane % 4;
-  for (int i = 0; i < N; ++i) {
-    const int row = group + i % 4 / 2 * 8, column = i / 4 * 8 + in_group * 2 + i % 2;
-    float sum = 0;
-    for (int k = 0; k < 16; ++k) sum += element(x(row, k)) * element(sinter_element(b, turned, column, k));
-    sums[i] += sum;
+static inline void sinter_multiply(const sinter_product& p) {
+  float* const sums = sinter_sums(p.to, p.count);
+  const int first = threadIdx.x / 32 % 4 * 16, group = sinter_emulated->lane / 4, in_group = sinter_emulated->lane % 4;
+  const auto number = [&](unsigned short bits) { return p.half ? sinter_half(bits) : sinter_brain(bits); };
+  float x[2][16];
+  for (int second = 0; second < 2; ++second)
+    for (int k = 0; k < 16; ++k)
+      x[second][k] = number(p.held ? p.x[second][k] : sinter_element(p.a, p.turned_a, first + group + second * 8, k));
+  for (int column = 0; column < p.count / 4; ++column)
+    for (int next = 0; next < 2; ++next) {
+      float low = 0, high = 0;
+      for (int k = 0; k < 16; ++k) {
+        const float y = number(sinter_element(p.b, p.turned_b, column * 8 + in_group * 2 + next, k));
+        low += x[0][k] * y, high += x[1][k] * y;
+      }
+      sums[column * 4 + next] += low, sums[column * 4 + next + 2] += high;
+    }
+}
+template <int N>
+static inline void await_products() {
+  sinter_emulated->exchange(0xffffffffu, -30, 0);
+  sinter_products& mine = sinter_multiplying[threadIdx.x];
+  int done = 0;
+  while (done < mine.count && mine.list[done].group < mine.groups - N) sinter_multiply(mine.list[done++]);
+  for (int i = done; i < mine.count; ++i) mine.list[i - done] = mine.list[i];
+  mine.count -= done;
+  for (int s = 0; mine.count == 0 && s < 8; ++s) {
+    for (int i = 0; mine.to[s] != 0 && i < mine.counts[s]; ++i) mine.to[s][i] = mine.of[s][i];
+    mine.to[s] = 0;
   }
 }
-#define SINTER_WGMMA(name, element)                                                                          \
-  template <int X, int Y, int N>                                                                             \
-  static inline void name(float(&c)[N], unsigned long long a, unsigned long long b) {                        \
-    sinter_agreed(a);                                                                                        \
-    const int first = threadIdx.x / 32 % 4 * 16;                                                             \
-    sinter_wgmma(                                                                                            \
-        c, [&](int row, int k) { return sinter_element(a, X != 0, first + row, k); }, b, Y != 0, element);   \
-  }                                                                                                          \
-  template <int X, int Y, int N>                                                                             \
-  static inline void name(float(&c)[N], const unsigned(&a)[4], unsigned long long b) {                       \
-    const sinter_lanes low(a[0], a[1], -22), high(a[2], a[3], -23);                                          \
-    const int group = sinter_emulated->lane / 4;                                                             \
-    sinter_wgmma(                                                                                            \
-        c,                                                                                                   \
-        [&](int row, int k) {                                                                                \
-          return (unsigned short)((k < 8 ? low : high).at(group * 4 + k % 8 / 2, row >= 8) >> 16 * (k % 2)); \
-        },                                                                                                   \
-        b, Y != 0, element);                                                                                 \
+template <int N>
+static inline void sinter_request(float (&c)[N], sinter_product p) {
+  sinter_products& mine = sinter_multiplying[threadIdx.x];
+  if (mine.count == 64) sinter_emulated->stop(1, __LINE__);
+  sinter_agreed(p.b);
+  p.to = c, p.count = N, p.group = mine.groups;
+  sinter_sums(c, N);
+  mine.list[mine.count++] = p;
+}
+#define SINTER_WGMMA(name, half)                                                                           \
+  template <int X, int Y, int N>                                                                           \
+  static inline void name(float(&c)[N], unsigned long long a, unsigned long long b) {                      \
+    sinter_agreed(a);                                                                                      \
+    sinter_request(c, {0, 0, 0, false, X != 0, Y != 0, half, a, b, {}});                                   \
+  }                                                                                                        \
+  template <int X, int Y, int N>                                                                           \
+  static inline void name(float(&c)[N], const unsigned(&a)[4], unsigned long long b) {                     \
+    const sinter_lanes low(a[0], a[1], -22), high(a[2], a[3], -23);                                        \
+    sinter_product p = {0, 0, 0, true, false, Y != 0, half, 0, b, {}};                                     \
+    for (int k = 0; k < 16; ++k)                                                                           \
+      for (int second = 0; second < 2; ++second)                                                           \
+        p.x[second][k] =                                                                                   \
+            (unsigned short)((k < 8 ? low : high).at(sinter_emulated->lane / 4 * 4 + k % 8 / 2, second) >> \
+                             16 * (k % 2));                                                                \
+    sinter_request(c, p);                                                                                  \
   }
-SINTER_WGMMA(wgmma_bf16, sinter_brain)
-SINTER_WGMMA(wgmma_f16, sinter_half)
+SINTER_WGMMA(wgmma_bf16, false)
+SINTER_WGMMA(wgmma_f16, true)
 static inline float max_or_nan(float a, float b) { return a != a || a > b ? a : b != b || b > a ? b : a; }
 /// As inexact as the instruction may be.
 static inline float exp2_near(float x) {

@@ -189,8 +189,8 @@ void group_multiplies(const schedules::intrinsic& i, int n, group_operand x, gro
       number(sums) + "]; unsigned x[1][4]; for (int r = 0; r < 4; ++r) x[0][r] = a[me*4 + r];" +
       "for (int r = 0; r < " + number(sums) + "; ++r) c[0][r] = me - r; pin(c); begin_products(); " + i.word + "<" +
       (x.turned ? "1" : "0") + ", " + (y.turned ? "1" : "0") + ">(c[0], " + (held ? "x[0]" : x.text()) + ", " +
-      y.text() + "); end_products(); pin(c); pin(x); for (int r = 0; r < " + number(sums) + "; ++r) out[me*" +
-      number(sums) + " + r] = c[0][r]; } }";
+      y.text() + "); commit_products(); await_products<0>(); pin(c); pin(x); for (int r = 0; r < " + number(sums) +
+      "; ++r) out[me*" + number(sums) + " + r] = c[0][r]; } }";
   const storage to = on_gpu(std::vector<float>(128 * sums, 77.f)), from_a = on_gpu(registers), from_b = on_gpu(memory);
   void* const given[] = {to.data(), from_a.data(), from_b.data()};
   cuda::execute(

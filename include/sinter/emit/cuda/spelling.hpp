@@ -496,7 +496,7 @@ class tree_printer {
           t_[all[i + 1]].lag <= n.lag)
         continue;
       if (const auto held = groups_ && !multiplying_ ? tiles_of_products(all[i]) : sorted_set<int>(); !held.empty())
-        products(held, [&] { statement(all[i]); });
+        products(held, turns_behind(all[i]), [&] { statement(all[i]); });
       else statement(all[i]);
     }
   }
@@ -519,9 +519,29 @@ class tree_printer {
     });
     return others ? sorted_set<int>() : held;
   }
+  /// The later turns in which the products of a statement may still run.
+  int turns_behind(int n) const {
+    int turns = 0;
+    loops::for_each_inside(t_, n, [&](int c) {
+      if (t_[c].what == loops::act::matrix)
+        if (const int x = loops::tile_behind(t_, t_[c]); x >= 0) turns = tile_at(x).behind;
+    });
+    return turns;
+  }
+  /// Behind a loop, the products that run on in it end.
+  void finish_products(int n) {
+    sorted_set<int> sums;
+    loops::for_each_inside(t_, n, [&](int c) {
+      if (t_[c].what != loops::act::matrix) return;
+      if (const int x = loops::tile_behind(t_, t_[c]); x >= 0 && tile_at(x).at == t_.origin(t_[n].piece))
+        sums.insert(t_[c].to);
+    });
+    if (!sums.empty()) out_.line("await_products<0>();");
+    for (int x : sums) out_.line("pin(" + tile_name(x) + ");");
+  }
   /// Products that run side by side. Their operands and sums in registers are theirs meanwhile.
   template <class F>
-  void products(const sorted_set<int>& held, F&& inside) {
+  void products(const sorted_set<int>& held, int behind, F&& inside) {
     const auto pin = [&] {
       for (int x : held) out_.line("pin(" + tile_name(x) + ");");
     };
@@ -530,8 +550,9 @@ class tree_printer {
     multiplying_ = true;
     inside();
     multiplying_ = false;
-    out_.line("end_products();");
-    pin();
+    out_.line("commit_products();");
+    out_.line("await_products<" + number(behind) + ">();");
+    if (behind == 0) pin();
   }
   void statement(int n) {
     const auto& x = t_[n];
@@ -626,6 +647,7 @@ class tree_printer {
                         also = hides ? ", " + end + " = opaque((" + p_.idx() + ")" + high + ")" : "";
       out_.block("for (" + p_.idx() + " " + i + " = " + low + also + "; " + i + " < " + end + "; ++" + i + ")",
                  [&] { enter(n); });
+      finish_products(n);
     };
     if (plain) inside();
     else out_.block("", inside);
@@ -1493,7 +1515,7 @@ class tree_printer {
     }
     out_.line("unsigned x[" + number(all / each) + "][" + number(each / 2) + "];");
     over_terms([&] { pack("x[b]"); });
-    products({to}, [&] { over_terms([&] { group_columns(n, m, to, from); }); });
+    products({to}, 0, [&] { over_terms([&] { group_columns(n, m, to, from); }); });
     out_.line("pin(x);");
   }
   void group_columns(const loops::node& n, const merge_pieces& m, int to, int from) {

@@ -23,7 +23,8 @@ template <int W, int S, int L> SX unsigned blocked_place(unsigned line, unsigned
 /// wgmma_bf16<X, Y>(c, x, y), wgmma_f16: a group's c += x y of 64 by N by 16, with N/2 sums in each thread. x and y are described; X and Y
 /// are 1 where lines run along m or n. The overload takes a warp's part of x from registers, as mma_bf16 does ("PTX ISA",
 /// wgmma.mma_async). begin_products() comes before the first product that reads registers written meanwhile, and after pin() of these.
-/// end_products() waits for all. pin() then tells the compiler that registers have changed.
+/// commit_products() ends a group of products, and await_products<N>() waits for all but the last N groups. pin() then tells the compiler
+/// that registers have changed.
 /// share_copies(): products read what this thread wrote to shared memory, once a barrier is passed ("PTX ISA", fence.proxy.async).
 inline constexpr std::string_view prelude_cuda_hopper = R"prelude(
 namespace sx {
@@ -73,10 +74,8 @@ template <int W> SX unsigned long long matrix_at(const void* tile, int bytes, in
 SX_PRODUCTS(wgmma_bf16, "bf16")
 SX_PRODUCTS(wgmma_f16, "f16")
 SX void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-SX void end_products() {
-  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-}
+SX void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int N> SX void await_products() { asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(N) : "memory"); }
 SX void share_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 template <int F, int R> SX void pin(float (&c)[F][R]) {
 #pragma unroll

@@ -88,6 +88,8 @@ struct plan_of_loops {
     demand_value(s.value, "stage");
     if (s.at >= 0) at(s.at, "stage");
     if (s.slots < 1 || s.slots > 8) refuse("stage: a tile has 1 to 8 slots");
+    if (s.behind < 0 || (s.behind > 0 && (s.by == mover::threads || s.slots < s.behind + 2)))
+      refuse("stage: products that run behind need two slots more, filled by async");
     stages.push_back(s);
   }
   void apply(const schedules::keep& s) {
@@ -315,6 +317,7 @@ class tree_maker {
     x.in = s.in;
     x.as = s.as;
     x.slots = s.slots;
+    x.behind = s.behind;
     x.at = s.at;
     if (s.in == space::registers) hold_operand(x);
     if (s.in == space::shared) lie_as_memory(x);
@@ -341,8 +344,8 @@ class tree_maker {
     return -1;
   }
   bool is_same_memory(const tile& x, const tile& y) const {
-    if (y.accumulates || x.in != y.in || x.as != y.as || x.slots != y.slots || x.at != y.at || x.type != y.type ||
-        x.along.size() != y.along.size())
+    if (y.accumulates || x.in != y.in || x.as != y.as || x.slots != y.slots || x.behind != y.behind || x.at != y.at ||
+        x.type != y.type || x.along.size() != y.along.size())
       return false;
     const instruction &a = at(x.value), &b = at(y.value);
     if (b.kind != kind::load || b.at.at.index >= 0 || is_guarded(a) || is_guarded(b) || a.at.buffer != b.at.buffer)

@@ -209,6 +209,7 @@ class checker {
         placed(x, u.tile);
         continue;
       }
+      if (x.what != act::matrix) finished(x, u.tile);
       const tile& from = tile_at(u.tile);
       const int memory = t_.memory_of(u.tile);
       if (!has(written_, memory)) say(what(x) + " reads " + value(from.value) + " from a tile before it is written");
@@ -216,6 +217,14 @@ class checker {
         say(what(x) + " reads " + value(from.value) + " from a copy that no wait has met");
       placed(x, u.tile);
     }
+  }
+  /// Sums of products that may still run are read behind their loop.
+  void finished(const node& x, int tile) {
+    for (const node& n : t_.nodes)
+      if (n.what == act::matrix && n.to == tile)
+        if (const int late = tile_behind(t_, n); late >= 0 && is_open(tile_at(late).at))
+          say(what(x) + " reads " + value(n.value) + ", whose products run on in the loop over " +
+              piece_name(tile_at(late).at));
   }
   /// A tile is read at a position along each of its sides.
   void placed(const node& x, int tile) {

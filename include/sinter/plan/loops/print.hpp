@@ -29,6 +29,7 @@ inline std::string text_of_tile(const tree& t, int x) {
     out += std::string(" of ") + schedules::intrinsics()[static_cast<std::size_t>(tile.row)].word + "." +
            "xys"[tile.operand];
   if (tile.slots > 1) out += " slots " + std::to_string(tile.slots);
+  if (tile.behind > 0) out += " behind " + std::to_string(tile.behind);
   if (tile.padded) out += " padded";
   if (tile.memory >= 0) out += " in t" + std::to_string(tile.memory);
   return out + " at " + (tile.at < 0 ? "top" : name(t, tile.at));
@@ -100,6 +101,7 @@ struct step_text {
     std::string out = "stage " + value_name(s.value) + " at " + at(s.at) + " in " + text_of(s.in);
     if (s.as != layout::rows) out += std::string(" as ") + text_of(s.as);
     if (s.slots > 1) out += " slots " + std::to_string(s.slots);
+    if (s.behind > 0) out += " behind " + std::to_string(s.behind);
     return s.by == mover::threads ? out : out + " by " + text_of(s.by);
   }
   std::string operator()(const schedules::keep& s) const {

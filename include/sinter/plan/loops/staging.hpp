@@ -48,7 +48,9 @@ inline series<int> staged_inside(tree& t, int l, series<int>& before) {
       rest.push_back(c);
       continue;
     }
-    const int x = t[c].to, ahead = t.tiles[static_cast<std::size_t>(x)].slots - 1;
+    const int x = t[c].to;
+    const tile& to = t.tiles[static_cast<std::size_t>(x)];
+    const int ahead = to.slots - 1 - to.behind;
     if (ahead > 0 && t.loop(p).part != turns::all)
       throw refusal{"stage: the copies into v" + std::to_string(t[c].value) + "'s slots cross the loops into which " +
                         name(t, p) + " is peeled; say guard or pad",

@@ -66,6 +66,7 @@ struct tile {
   space in = space::registers;
   layout as = layout::rows;
   int slots = 1;              ///< the turns of `at` take them in turn
+  int behind = 0;             ///< products of this many earlier turns may still read their slots
   int at = -1;                ///< -1: outside all loops
   int memory = -1;            ///< a tile in the same memory, which has the same elements along other axes
   int row = -1, operand = 0;  ///< the lanes of a warp hold it as operand 0, 1 (x, y) or 2 (sum) of this intrinsic

@@ -96,6 +96,16 @@ inline series<tile_use> uses_of(const tree& t, const node& n, const series<int>&
   return out;
 }
 
+/// The tile with slots that a product may still read in later turns of the tile's loop; -1: none.
+inline int tile_behind(const tree& t, const node& product) {
+  const auto c = contraction_of(*t.code, product.value);
+  for (std::size_t x = 0; c && x < t.tiles.size(); ++x)
+    if (const int v = t.tiles[x].value;
+        t.tiles[x].behind > 0 && v >= 0 && (v == unwidened(*t.code, c->x) || v == unwidened(*t.code, c->y)))
+      return static_cast<int>(x);
+  return -1;
+}
+
 /// The tile with a fragment of which a weighted merge computes its weights; -1: none.
 inline int score_of(const tree& t, const node& n, const series<int>& open) {
   for (int v : values_read(t, n)) {

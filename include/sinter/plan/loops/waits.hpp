@@ -11,6 +11,7 @@ struct pending_use {
   int turn = 0;
   bool writes = false;
   bool any_turn = false;  ///< of an earlier run of the tile's loop
+  int outlasts = 0;       ///< barriers that do not end it
   bool operator==(const pending_use&) const = default;
 };
 
@@ -43,25 +44,28 @@ class pending_walk {
     for (std::size_t i = 0; i < t_[n].inside.size(); ++i) {
       const int c = t_[n].inside[i];
       if (t_[c].what == act::barrier) {
-        pending_.clear();
+        pass_barrier();
         continue;
       }
       if (may_hold_barriers(c)) {
         if (t_[c].piece >= 0 && meets(c) && conflict_(n, i)) {
-          pending_.clear();
+          pass_barrier();
           ++i;
         }
         enter(c);
         continue;
       }
       if (meets(c) && conflict_(n, i)) {
-        pending_.clear();
+        pass_barrier();
         ++i;
       }
       note(c);
     }
   }
 
+  void pass_barrier() {
+    erase_if(pending_, [](pending_use& u) { return u.outlasts-- <= 0; });
+  }
   /// Whether a loop has a turn for all sizes.
   bool surely_runs(const piece& p) const {
     return p.part == turns::all && p.low.empty() && p.high.empty() && p.extent.lower_bound() > 0;
@@ -120,7 +124,8 @@ class pending_walk {
     }
     for (const auto& u : uses_of(t_, n, open_))
       if (is_common(at(u.tile)))
-        out.push_back({t_.memory_of(u.tile), at(u.tile).at == shifted_ ? shift_ : 0, u.writes, false});
+        out.push_back({t_.memory_of(u.tile), at(u.tile).at == shifted_ ? shift_ : 0, u.writes, false,
+                       n.what == act::matrix && !u.writes ? at(u.tile).behind : 0});
   }
   bool meets(int c) {
     if (t_[c].what == act::wait) return false;  // a thread waits for its own copies

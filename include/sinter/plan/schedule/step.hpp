@@ -29,6 +29,7 @@ struct stage {
   loops::layout as = loops::layout::rows;
   int slots = 1;
   loops::mover by = loops::mover::threads;
+  int behind = 0;  ///< products of this many earlier turns may still run
 };
 /// The reduction starts, and ends, inside the loop `at`.
 struct keep {

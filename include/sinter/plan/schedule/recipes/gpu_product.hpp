@@ -37,9 +37,9 @@ inline void stage_factor(steps& s, const kernel& k, int v, int turn, int inner, 
 inline schedule make_group_product(const kernel& k, const facts& f, int option) {
   struct shape {
     std::int64_t m, n;
-    int slots;
+    int slots, behind;
   };
-  static constexpr shape shapes[] = {{128, 128, 3}, {128, 256, 4}, {256, 128, 4}, {64, 256, 3}};
+  static constexpr shape shapes[] = {{128, 128, 3, 0}, {128, 256, 4, 1}, {256, 128, 4, 1}, {64, 256, 4, 1}};
   const shape& o = shapes[option];
   const contraction c = *only_contraction(k);
   const int row = matrix_row(k, c, f, scope::group);
@@ -66,7 +66,8 @@ inline schedule make_group_product(const kernel& k, const facts& f, int option) 
   s.bind({k1}, loops::bind::unrolled);
   s.bind({m2, n1, k2}, loops::bind::matrix);
   for (int v : {c.x, c.y})
-    s.add(stage{unwidened(k, v), k0, loops::space::shared, loops::layout::swizzle128, o.slots, loops::mover::async});
+    s.add(stage{unwidened(k, v), k0, loops::space::shared, loops::layout::swizzle128, o.slots, loops::mover::async,
+                o.behind});
   s.add(use_matrix{c.reduce, row});
   return s.done();
 }
@@ -122,10 +123,14 @@ inline schedule make_gpu_product(const kernel& k, const facts& f, int option) {
 /// The option whose blocks fill the processors, for the example extents `m`, `n`, `terms` and `batch`.
 inline int gpu_product_option(const kernel& k, const facts& f, std::int64_t m, std::int64_t n, std::int64_t terms,
                               std::int64_t batch) {
-  const auto blocks = [&](std::int64_t side) { return (m + side - 1) / side * ((n + side - 1) / side) * batch; };
+  const auto tiles = [&](std::int64_t high, std::int64_t wide) {
+    return (m + high - 1) / high * ((n + wide - 1) / wide) * batch;
+  };
+  const auto blocks = [&](std::int64_t side) { return tiles(side, side); };
   const contraction c = *only_contraction(k);
   const bool loaded = is_plain_load(k, unwidened(k, c.x)) && is_plain_load(k, unwidened(k, c.y)),
              grouped = loaded && terms >= 64 && matrix_row(k, c, f, scope::group) >= 0;
+  if (grouped && tiles(128, 256) >= f.processors) return detail::warp_products + 1;
   if (grouped && blocks(128) * 2 >= f.processors) return detail::warp_products;
   if (blocks(128) >= f.processors) return 0;
   return blocks(64) * 2 <= f.processors && terms >= 1024 ? 5 : 1;
