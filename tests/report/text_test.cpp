@@ -21,3 +21,12 @@ TEST_CASE("repetitions are the longest there are, of one kernel or several") {
   CHECK(told({1, 2, 3, 1, 2, 3, 1, 2}) == "0:3x2 6:1x1 7:1x1 ");
   CHECK(told({1, 1, 2, 1, 1, 2, 1, 1, 2}) == "0:3x3 ");
 }
+
+TEST_CASE("a choice is told with the ways that were measured") {
+  sinter::report r;
+  r.choices.push_back({"dot", 3, false, {{"option 1", 12.34}, {"library", 14}, {"kernel", 20.06}}});
+  r.choices.push_back({"attention", -1, true, {{"kernels", 5}, {"composition", 6}}});
+  CHECK(sinter::engine::reporting::text_of_choices(r) ==
+        "  kernel 3 (dot): option 1, 12.3 us; library took 14.0, kernel took 20.1; measured now\n"
+        "  attention: kernels, 5.0 us; composition took 6.0; measured earlier\n");
+}

@@ -17,6 +17,8 @@ namespace sinter {
 enum class mode : std::uint8_t {
   standard,
   reduce_overhead,  ///< the least work per call: a GPU replays a specialisation as one CUDA graph, with loops and branches
+  /// The same, and compilation measures the ways to compute each larger product and attention on the device, and takes the fastest.
+  max_autotune,
 };
 
 /// The precision of f32 matrix products on a GPU.
@@ -59,6 +61,11 @@ enum class stance : std::uint8_t {
   fail_on_recompile,   ///< user_error that names the guard, if no specialisation accepts the call
   eager_on_recompile,  ///< run the function natively, if no specialisation accepts the call
 };
+
+namespace engine {
+/// Whether a GPU replays calls as graphs.
+constexpr bool is_recorded(mode m) { return m != mode::standard; }
+}  // namespace engine
 
 class graph;
 
@@ -106,7 +113,8 @@ struct options {
   /// rounding. remat(f) does so for one function.
   double memory_budget = 1;
   /// Makes results equal from call to call, bit by bit. On a GPU scatter_add sums in a fixed order, which is slower than
-  /// atomic additions. Recorded products keep the library's first algorithm. Frequent extents do not get their own kernels.
+  /// atomic additions. Recorded products keep the library's first algorithm, and mode::max_autotune measures nothing. Frequent
+  /// extents do not get their own kernels.
   bool deterministic = false;
   /// On ranks of a mesh: whether all_gather·matmul and matmul·reduce_scatter are computed in pieces. Sums may differ in rounding. All
   /// ranks need the same choice.

@@ -29,6 +29,7 @@ struct kernel_report {
   std::int64_t flops =
       0;  ///< scalar operations on floating values, 2 per term of a product; recomputation is not counted
   std::string schedule;  ///< a line: the roles of its axes, its passes; on a GPU the shape of its blocks and its grids
+  std::string chosen;    ///< the way that measurement chose, as in candidate_report; empty: by rules
   std::string loops;     ///< by explain(): the schedule and the tree of the recipe that takes the kernel, a line a step
   std::int64_t source = -1;  ///< index into report::sources; -1 for a library call
   std::string tier;          ///< source of its code: "memory", "disk", "bundle", "compiled" or "library"
@@ -36,6 +37,21 @@ struct kernel_report {
   double milliseconds = 0;   ///< time to find or compile the code
   double started = 0;        ///< start of that, in milliseconds after the specialisation's start
   std::size_t first = 0;     ///< the first kernel of its graph: of a segment between breaks, a branch or a loop's body
+};
+
+/// A way to compute a kernel or an op.
+struct candidate_report {
+  std::string
+      name;  ///< "library", "option 3" of its recipe, "kernel" without one; of attention "kernels", "composition"
+  double microseconds = 0;  ///< the least of some runs, alone and from cold caches
+};
+
+/// The ways that mode::max_autotune measured.
+struct choice_report {
+  std::string what;                     ///< the name of the kernel or of the op
+  std::int64_t step = -1;               ///< the first kernel of its kind: an index into report::steps; -1: of an op
+  bool kept = false;                    ///< measured earlier, by this process or another one
+  series<candidate_report> candidates;  ///< the chosen one first
 };
 
 /// Attention without kernels of its own, or what looks like attention.
@@ -105,18 +121,20 @@ struct report {
   std::size_t lowered = 0;          ///< sets of roots that planning lowered, which take its time
   std::size_t tried = 0;            ///< pairs of groups that planning tried to merge
   std::size_t compiled = 0;         ///< kernels that a compiler built, equal texts once; the rest came from a cache
+  std::size_t measured = 0;         ///< ways to compute kernels that this compilation measured
   // The peak memory of a call is the sum of these, minus donated arguments that results reuse.
   std::size_t scratch_bytes = 0;   ///< planned memory for intermediates
   std::size_t argument_bytes = 0;  ///< including captured tensors
   std::size_t result_bytes = 0;
   std::size_t replaced_bytes = 0;  ///< of results that take an argument's memory when all are donated
   memory_report peak;  ///< by buffer, when all arguments are donated; of a segment or a loop only the outermost graph
-  double milliseconds = 0;      ///< trace to loaded
-  std::string backend;          ///< the backend in use: "reference" if no compiler works
-  std::string problem;          ///< why the interpreter answers although kernels were requested
-  std::string graph;            ///< the rewritten graph
-  series<std::string> sources;  ///< texts of kernels, equal ones once; a step has the index of its text
-  series<kernel_report> steps;  ///< one for each kernel, in the order of execution
+  double milliseconds = 0;        ///< trace to loaded
+  std::string backend;            ///< the backend in use: "reference" if no compiler works
+  std::string problem;            ///< why the interpreter answers although kernels were requested
+  std::string graph;              ///< the rewritten graph
+  series<std::string> sources;    ///< texts of kernels, equal ones once; a step has the index of its text
+  series<kernel_report> steps;    ///< one for each kernel, in the order of execution
+  series<choice_report> choices;  ///< among ways that were measured, now or earlier
   /// Only in explain(): every pair of kernels of one graph that access an array in common; merging other pairs would save no
   /// bytes.
   series<apart_report> apart;

@@ -36,6 +36,7 @@
 #include "../run/background.hpp"
 #include "../run/progress.hpp"
 #include "../services/onnxruntime.hpp"
+#include "autotune_attention.hpp"
 #include "backends/table.hpp"
 #include "check/finite.hpp"
 #include "check/minimize.hpp"
@@ -126,22 +127,11 @@ inline void count_memory(code& c, std::span<const argument> arguments) {
   }
 }
 
-/// The code to compile, with the times of its trace.
-inline std::shared_ptr<code> begun(const ir::graph& traced, device where, const size_layout& layout,
-                                   build_capture* inside, const trace_times& spent) {
-  auto c = make_on_heap<code>();
-  c->after(spent);
-  c->inside = inside;
-  c->layout = layout;
-  c->where = where;
-  c->about.nodes_traced = traced.live().size();
-  return c;
-}
-
 /// The compiled code, with its times.
 SINTER_API std::shared_ptr<const code> finished(std::shared_ptr<code> c, std::span<const argument> arguments,
                                                 const options& how) {
   c->texts = {};
+  c->measured.clear();
   count_memory(*c, arguments);
   c->about.copies = static_cast<std::size_t>(std::count_if(c->about.steps.begin(), c->about.steps.end(),
                                                            [](const kernel_report& k) { return k.name == "copy"; }));
@@ -198,7 +188,7 @@ inline void make(code& c, const backend& chosen, const ir::graph& traced, std::s
                  const options& how, pass_recorder& kept) {
   const ir::graph& g = c.graph;
   if (chosen.rewrites) {
-    c.graph = rewrite::run_all(traced, c.page ? &kept : nullptr, detail::attention_kernels(chosen, c.where, false));
+    c.graph = rewrite::run_all(traced, c.page ? &kept : nullptr, detail::attention_kernels(c, chosen, how));
     check_pass(g, "rewrite");
     c.stage("rewrite");
   } else {
@@ -256,7 +246,7 @@ SINTER_API std::shared_ptr<const code> compile(const ir::graph& given, std::span
     saved.save(*c);
   }
   if (chosen.compiles && chosen.fuses && may_have_attention(traced))
-    c->attention = [traced, &chosen, on = c->where] { return composed_attention(traced, chosen, on); };
+    c->attention = [traced, &chosen, how, on = c->where] { return composed_attention(traced, chosen, on, how); };
   if (c->page) run::write_page(reporting::file_name(how.name), reporting::html(page, told(*c)));
   c->page = nullptr;
   c->inside = nullptr;
@@ -500,7 +490,7 @@ class bound_program final : public program {
 
   std::shared_ptr<const code> code_;
   const capture_list captures_;
-  std::shared_ptr<run::cuda::scratch_pool> pool_;  ///< for mode::reduce_overhead on a GPU
+  std::shared_ptr<run::cuda::scratch_pool> pool_;  ///< for recorded calls on a GPU
   std::string name_;                               ///< the function's
   std::shared_ptr<const instance> fixed_;          ///< for a program whose sizes are numbers
 
@@ -519,7 +509,8 @@ class code_table {
     if (!passes_are_versioned(how)) return compile(traced, arguments, how, where, layout, nullptr, "", spent);
     const backend* const named = backend_named(how.backend);
     std::string key = how.backend + " " + (named ? named->version : "") + " " + where.text() +
-                      (how.deterministic ? " d" : "") + (how.mode == mode::reduce_overhead ? " r" : "") +
+                      (how.deterministic ? " d" : "") + (is_recorded(how.mode) ? " r" : "") +
+                      (measures(how) ? " t" + forced_way() + "\n" + machine_text(where) : "") +
                       (how.precision == precision::high ? " h" : "") +
                       (how.chunks == chunks::automatic ? ""
                        : how.chunks == chunks::always  ? " c"
@@ -561,7 +552,7 @@ class code_table {
 
 SINTER_API std::shared_ptr<const program> build(std::shared_ptr<tracer> traced, std::span<const argument> arguments,
                                                 const options& how, device where, std::shared_ptr<void>* shared) {
-  if (const backend_facts* const b = find_backend(how.backend); b && b->records && how.mode != mode::reduce_overhead) {
+  if (const backend_facts* const b = find_backend(how.backend); b && b->records && !is_recorded(how.mode)) {
     options recorded = how;
     recorded.mode = mode::reduce_overhead;
     return build(std::move(traced), arguments, recorded, where, shared);
@@ -575,7 +566,7 @@ SINTER_API std::shared_ptr<const program> build(std::shared_ptr<tracer> traced, 
   const detail::compilation_scope compiling(exchanges, first);
   auto code = table.get(traced->graph, all, how, common, traced->assumed.layout, traced->spent);
   std::shared_ptr<run::cuda::scratch_pool> pool;
-  if (how.mode == mode::reduce_overhead && common.is_cuda() && !code->interpreted) {
+  if (is_recorded(how.mode) && common.is_cuda() && !code->interpreted) {
     pool = shared ? std::static_pointer_cast<run::cuda::scratch_pool>(*shared) : nullptr;
     if (!pool) pool = make_on_heap<run::cuda::scratch_pool>();
     if (shared) *shared = pool;

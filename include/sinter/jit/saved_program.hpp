@@ -219,11 +219,17 @@ template <class Bytes>
 void walk_report(Bytes& a, report& r, known_places& places) {
   a(r.nodes_rewritten), a(r.kernels_unfused), a(r.kernels), a(r.collectives), a(r.graph);
   walk_list(a, r.steps, [&](kernel_report& k) {
-    a(k.name), a(k.space), a(k.read), a(k.written), a(k.flops), a(k.first), a(k.tier), a(k.schedule), a(k.library);
+    a(k.name), a(k.space), a(k.read), a(k.written), a(k.flops), a(k.first), a(k.tier), a(k.schedule), a(k.library),
+        a(k.chosen);
     walk_list(a, k.ops, [&](op_report& o) {
       a(o.name), a(o.type);
       places.walk(a, o.where);
     });
+  });
+  walk_list(a, r.choices, [&](choice_report& one) {
+    a(one.what), a(one.step);
+    walk_list(a, one.candidates, [&](candidate_report& way) { a(way.name), a(way.microseconds); });
+    if constexpr (Bytes::reads) one.kept = true;
   });
   a(r.peak.step);
   walk_list(a, r.peak.buffers, [&](buffer_report& b) {

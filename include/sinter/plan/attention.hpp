@@ -32,9 +32,26 @@ class attention_choice {
                             void (*print)(const loops::tree&) = nullptr)
       : facts_(f), limits_(limits), print_(print) {}
 
+  /// The reason for which a node that a recipe takes is composed.
+  static constexpr const char* slower = "its composition takes less time";
+
   /// Whether the gradient of a node of attention pays, where it has a kernel.
   bool gradient_pays(const ir::graph& g, node_id id) {
     return why_not(g, id).empty() && scores(g[id]) >= min_scores(bounded_.at(key_of(g, id)));
+  }
+
+  /// A graph of a node of attention alone; captured numbers are constants. Its first result is the node's.
+  static ir::graph only(const ir::graph& g, node_id id) {
+    const ir::node& n = g[id];
+    ir::graph one;
+    series<node_id> in;
+    for (std::size_t k = 0; k < n.in.size(); ++k) {
+      const ir::node& x = g[n.in[k]];
+      in.push_back(is_number(g, n, k) ? ir::push_constant_like(one, x, x.extents)
+                                      : one.add_input(x.type, x.extents, x.where));
+    }
+    one.outputs = {one.push(n.code, std::move(in), n.attr, n.where)};
+    return one;
   }
 
   /// Why a node of attention has no kernel of its own on the target; "" if it has one.
@@ -73,7 +90,7 @@ class attention_choice {
       const loops::tree t = loops::build(k, r->make(k, facts_, 0), facts_);
       if (print_) print_(t);
       for (const auto& i : k.body) bounded = bounded || i.kind == kind::inside;
-      return pays(g[id], bounded) ? "" : "its composition takes less time";
+      return pays(g[id], bounded) ? "" : slower;
     } catch (const refusal& no) {
       return no.why;
     } catch (const split_request&) {
@@ -120,18 +137,11 @@ class attention_choice {
 
   /// The kernel of a node whose operands are in memory, as fusion makes it.
   kernel alone(const ir::graph& g, node_id id) const {
-    const ir::node& n = g[id];
-    ir::graph one;
-    series<node_id> in;
+    const ir::graph one = only(g, id);
+    const node_id made = one.outputs[0];
     sorted_map<int, std::int64_t> symbols;
-    for (std::size_t k = 0; k < n.in.size(); ++k) {
-      const ir::node& x = g[n.in[k]];
-      in.push_back(is_number(g, n, k) ? ir::push_constant_like(one, x, x.extents)
-                                      : one.add_input(x.type, x.extents, x.where));
-      for (const dim& e : x.extents) ir::detail::add_symbols(symbols, e);
-    }
-    const node_id made = one.push(n.code, std::move(in), n.attr, n.where);
-    one.outputs = {made};
+    for (auto input : one.inputs)
+      for (const dim& e : one[input].extents) ir::detail::add_symbols(symbols, e);
     memory_map memory;
     memory.stored.assign(one.size(), 0);
     memory.strides.resize(one.size());

@@ -20,6 +20,7 @@ SINTER_API void join(report& sum, const report& did) {
   sum.lowered += did.lowered;
   sum.tried += did.tried;
   sum.compiled += did.compiled;
+  sum.measured += did.measured;
   if (sum.peak.buffers.empty() || did.scratch_bytes > sum.scratch_bytes) {
     sum.peak = did.peak;
     sum.peak.step += kernels;
@@ -37,6 +38,10 @@ SINTER_API void join(report& sum, const report& did) {
     k.started += sum.milliseconds;
     k.first += kernels;
     sum.steps.push_back(std::move(k));
+  }
+  for (choice_report c : did.choices) {
+    if (c.step >= 0) c.step += static_cast<std::int64_t>(kernels);
+    sum.choices.push_back(std::move(c));
   }
   for (const auto& a : did.apart) sum.apart.push_back({a.first + kernels, a.second + kernels, a.why});
   sum.attention.insert(sum.attention.end(), did.attention.begin(), did.attention.end());

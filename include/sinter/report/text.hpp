@@ -116,7 +116,7 @@ SINTER_API std::string text_of_kernels(const report& r) {
   for (const kernel_report& k : r.steps) {
     ops.push_back(detail::indented(text_of_ops(k), "  "));
     std::string all = k.name + k.space + " " + std::to_string(k.read) + " " + std::to_string(k.written) + " " +
-                      std::to_string(k.source) + k.schedule + "\n" + k.loops + ops.back();
+                      std::to_string(k.source) + k.schedule + "\n" + k.chosen + "\n" + k.loops + ops.back();
     alike.push_back(known.emplace(std::move(all), known.size()).first->second);
   }
   std::string out;
@@ -129,6 +129,7 @@ SINTER_API std::string text_of_kernels(const report& r) {
       const std::string indent = once ? "  " : "    ";
       out += indent + "kernel " + std::to_string(k) + ": " + line_of(r.steps[k]) + "\n";
       if (!r.steps[k].schedule.empty()) out += indent + "  schedule: " + r.steps[k].schedule + "\n";
+      if (!r.steps[k].chosen.empty()) out += indent + "  chosen: " + r.steps[k].chosen + ", by measurement\n";
       out += detail::indented(ops[k], indent) + detail::indented(r.steps[k].loops, indent + "    ");
     }
   }
@@ -167,6 +168,22 @@ SINTER_API std::string text_of_peak(const report& r) {
   return out;
 }
 
+/// A line for each choice: "  kernel 3 (dot): option 1, 12.3 us; library took 14.0; measured now".
+SINTER_API std::string text_of_choices(const report& r) {
+  std::string out;
+  for (const choice_report& c : r.choices) {
+    out += "  " + (c.step < 0 ? c.what : "kernel " + std::to_string(c.step) + " (" + c.what + ")") + ": ";
+    for (std::size_t k = 0; k < c.candidates.size(); ++k)
+      out += (k == 0   ? ""
+              : k == 1 ? "; "
+                       : ", ") +
+             c.candidates[k].name + (k == 0 ? ", " : " took ") + fixed(c.candidates[k].microseconds, 1) +
+             (k == 0 ? " us" : "");
+    out += c.kept ? "; measured earlier\n" : "; measured now\n";
+  }
+  return out;
+}
+
 /// The lines of one specialisation, indented by two more than its heading.
 SINTER_API std::string text(const report& r) {
   std::string out =
@@ -181,7 +198,7 @@ SINTER_API std::string text(const report& r) {
            ")";
   out += "\n";
   if (!r.problem.empty()) out += "  no kernels: " + r.problem + "\n";
-  out += text_of_peak(r) + text_of_kernels(r);
+  out += text_of_peak(r) + text_of_kernels(r) + text_of_choices(r);
   for (const auto& a : r.apart)
     out +=
         "  kernels " + std::to_string(a.first) + " and " + std::to_string(a.second) + " are not one: " + a.why + "\n";

@@ -154,36 +154,46 @@ inline bool pays_by_recipe(const kernel& c) {
          (e.n * e.k).number().value_or(0) > min_packed;
 }
 
-/// The source of a product by its recipe; none for other kernels.
-SINTER_API std::optional<source> by_recipe(const kernel& c, const plan::schedules::facts& f) {
-  if (!f.has || !c.is_product() || !c.products[0].within.empty() || c.products[0].type != dtype::f32)
-    return std::nullopt;
-  if (product_printer::keeps(c)) return std::nullopt;
+/// Whether a recipe's tree can print a product.
+SINTER_API bool has_tree(const kernel& c, const plan::schedules::facts& f) {
+  if (!f.has || !c.is_product() || !c.products[0].within.empty() || c.products[0].type != dtype::f32) return false;
+  if (product_printer::keeps(c)) return false;
   const kernel k = plan::as_reduction(c);
   const auto p = plan::schedules::only_contraction(k);
-  if (!p || !takes_tree(k, *p, f)) return std::nullopt;
-  const auto t = loops::build(k, plan::schedules::cpu_product.make(k, f, 0));
-  writer out;
-  source result;
-  result.scratch = print_tree(t, kernel_entry, out);
-  result.text = emit::with_prelude(c.label, widest(c), emit::called_functions(k) + out.text());
-  return result;
+  return p && takes_tree(k, *p, f);
 }
 
-}  // namespace detail
+/// The source of the tree that a recipe makes of a kernel. An option that is refused gives way to the first. `bytes` is the size of the
+/// vectors' elements.
+SINTER_API source from_tree(const kernel& k, const plan::schedules::recipe& r, const plan::schedules::facts& f,
+                            std::size_t bytes) {
+  const auto print = [&](int option) {
+    const auto t = loops::build(k, r.make(k, f, option));
+    writer out;
+    source result;
+    result.scratch = print_tree(t, kernel_entry, out);
+    result.text = emit::with_prelude(k.label, bytes, emit::called_functions(k) + out.text());
+    return result;
+  };
+  if (k.option <= 0) return print(0);
+  try {
+    return print(k.option);
+  } catch (const plan::refusal&) {
+    return print(0);
+  }
+}
 
-namespace detail {
+/// The source of a product by its recipe; none for other kernels.
+SINTER_API std::optional<source> by_recipe(const kernel& c, const plan::schedules::facts& f) {
+  if (!has_tree(c, f)) return std::nullopt;
+  return from_tree(plan::as_reduction(c), plan::schedules::cpu_product, f, widest(c));
+}
 
 /// The source of a kernel that its recipe alone prints.
 SINTER_API source by_own_recipe(const kernel& k, const plan::schedules::facts& f) {
   const plan::schedules::recipe* const r = plan::schedules::recipe_for(k, f);
   ensure(r != nullptr, "a kernel that a recipe prints has a recipe");
-  const auto t = loops::build(k, r->make(k, f, 0));
-  writer out;
-  source result;
-  result.scratch = print_tree(t, kernel_entry, out);
-  result.text = emit::with_prelude(k.label, widest(k), emit::called_functions(k) + out.text());
-  return result;
+  return from_tree(k, *r, f, widest(k));
 }
 
 }  // namespace detail
@@ -192,7 +202,7 @@ SINTER_API source by_own_recipe(const kernel& k, const plan::schedules::facts& f
 /// recipes for a processor with the facts `f`; the default has no intrinsics.
 SINTER_API source cpu(const kernel& k, const plan::schedules::facts& f = {}) {
   if (k.by_recipe) return detail::by_own_recipe(k, f);
-  if (detail::pays_by_recipe(k))
+  if (k.option >= 0 || (k.option == kernel::by_rule && detail::pays_by_recipe(k)))
     if (auto by = detail::by_recipe(k, f)) return std::move(*by);
   writer out;
   source result;

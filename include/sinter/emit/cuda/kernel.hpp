@@ -141,17 +141,19 @@ inline void print_cuda(cuda_source& s, const kernel& k, const plan::block_schedu
   std::visit([&](const auto& shape) { print_entry(s, out, k, how, shape); }, how.shape);
 }
 
-/// A product of 16 bits on matrix units by a recipe. Nothing if the target has none, or no recipe takes it.
-inline std::optional<cuda_source> tiled_product(const kernel& k, const plan::target& t) {
-  if (!t.tiles || !k.is_product() || !k.products[0].within.empty()) return {};
+/// Whether a product of 16 bits has tiles by a recipe, if the target has matrix units.
+inline bool can_be_tiled(const kernel& k, const plan::target& t) {
+  if (!k.is_product() || !k.products[0].within.empty()) return false;
   const auto of = plan::extents_of(k);
-  if (of.m.is(0) || of.n.is(0) || of.k.is(0)) return {};
+  if (of.m.is(0) || of.n.is(0) || of.k.is(0)) return false;
   const auto& p = k.products[0];
-  if (size_of(k.buffers[static_cast<std::size_t>(p.a.buffer)].type) > 2) return {};
-  const kernel sum = plan::as_reduction(k);
-  const auto facts = plan::schedules::device_facts(t);
-  const auto& recipe = plan::schedules::gpu_product;
-  if (!recipe.takes(sum, facts)) return {};
+  if (size_of(k.buffers[static_cast<std::size_t>(p.a.buffer)].type) > 2) return false;
+  return plan::schedules::gpu_product.takes(plan::as_reduction(k), plan::schedules::device_facts(t));
+}
+
+/// The option that fills the processors.
+inline int usual_option(const kernel& k, const plan::target& t) {
+  const auto& p = k.products[0];
   const auto hint = [&](int from, int to) {
     std::int64_t n = 1;
     for (int a = from; a < to; ++a) {
@@ -161,10 +163,19 @@ inline std::optional<cuda_source> tiled_product(const kernel& k, const plan::tar
     return n;
   };
   const int axes = static_cast<int>(k.axes.size());
-  const int option = plan::schedules::gpu_product_option(sum, facts, hint(p.batch, p.batch + p.m),
-                                                         hint(p.batch + p.m, axes), p.terms, hint(0, p.batch));
+  return plan::schedules::gpu_product_option(plan::as_reduction(k), plan::schedules::device_facts(t),
+                                             hint(p.batch, p.batch + p.m), hint(p.batch + p.m, axes), p.terms,
+                                             hint(0, p.batch));
+}
+
+/// The tiles of a product. Nothing where none are wanted, or its option is refused.
+inline std::optional<cuda_source> tiled_product(const kernel& k, const plan::target& t) {
+  const bool wanted = k.option >= 0 || (t.tiles && k.option == kernel::by_rule);
+  if (!wanted || !can_be_tiled(k, t)) return {};
+  const kernel sum = plan::as_reduction(k);
+  const auto facts = plan::schedules::device_facts(t);
   try {
-    const auto how = recipe.make(sum, facts, option);
+    const auto how = plan::schedules::gpu_product.make(sum, facts, k.option >= 0 ? k.option : usual_option(k, t));
     cuda_source s = cuda(loops::build(sum, how, facts));
     s.schedule = loops::text_of(how);
     return s;
@@ -173,15 +184,23 @@ inline std::optional<cuda_source> tiled_product(const kernel& k, const plan::tar
   }
 }
 
-/// The source of a kernel that its recipe alone prints.
+/// The source of a kernel that its recipe alone prints. An option that is refused gives way to the first.
 inline cuda_source by_own_recipe(const kernel& k, const plan::target& t) {
   const auto facts = plan::schedules::device_facts(t);
   const plan::schedules::recipe* const r = plan::schedules::recipe_for(k, facts);
   ensure(r != nullptr, "a kernel that a recipe prints has a recipe");
-  const auto how = r->make(k, facts, 0);
-  cuda_source s = cuda(loops::build(k, how, facts));
-  s.schedule = loops::text_of(how);
-  return s;
+  const auto print = [&](int option) {
+    const auto how = r->make(k, facts, option);
+    cuda_source s = cuda(loops::build(k, how, facts));
+    s.schedule = loops::text_of(how);
+    return s;
+  };
+  if (k.option <= 0) return print(0);
+  try {
+    return print(k.option);
+  } catch (const plan::refusal&) {
+    return print(0);
+  }
 }
 
 }  // namespace detail

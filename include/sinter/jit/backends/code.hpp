@@ -145,9 +145,10 @@ struct code {
       reasons;  ///< plans again: a report with the reasons why kernels are separate, and their loops
   sinter::detail::callback<series<attention_report>()> attention;  ///< for explain()
   sinter::detail::callback<series<exchange_report>()> rings;       ///< the same
-  reporting::page* page = nullptr;  ///< during compilation, if SINTER_TRACE requests a page
-  build_capture* inside = nullptr;  ///< during compilation, if a caller examines the program
-  kernel_texts texts;               ///< during compilation
+  reporting::page* page = nullptr;   ///< during compilation, if SINTER_TRACE requests a page
+  build_capture* inside = nullptr;   ///< during compilation, if a caller examines the program
+  kernel_texts texts;                ///< during compilation
+  sorted_set<std::string> measured;  ///< during compilation: the keys of its measurements (autotune.hpp)
   /// During compilation for a host: receives the steps of a program of fixed sizes before their kernels are compiled.
   sinter::detail::callback<void(code&, sized&)> planned;
   run::clock::time_point began = run::clock::now();
@@ -169,6 +170,18 @@ struct code {
     about.stages.push_back({name, done, milliseconds(run::clock::now()) - done});
   }
 };
+
+/// The code to compile, with the times of its trace.
+inline std::shared_ptr<code> begun(const ir::graph& traced, device where, const size_layout& layout,
+                                   build_capture* inside, const trace_times& spent) {
+  auto c = make_on_heap<code>();
+  c->after(spent);
+  c->inside = inside;
+  c->layout = layout;
+  c->where = where;
+  c->about.nodes_traced = traced.live().size();
+  return c;
+}
 
 /// The plans of all parts, one after another, each after its parent's plan.
 template <class Plan, class F>

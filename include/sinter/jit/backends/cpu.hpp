@@ -10,6 +10,7 @@
 #include "../../plan/schedule/print.hpp"
 #include "../../run/build/build.hpp"
 #include "attention_notes.hpp"
+#include "autotune_cpu.hpp"
 #include "code.hpp"
 #include "cpu_parts.hpp"
 #include "loops.hpp"
@@ -116,19 +117,39 @@ inline run::sequence assemble_cpu(const cpu_plan& p, std::span<const run::built>
         s.entry = modules[next++].entry();
       }
       add_operands(s, p, k, where, sizes);
-      const emit::scratch_use& memory = p.sources[k].scratch;
       const std::span<const std::int64_t> own =
           s.numbers.empty() ? sizes : std::span(s.numbers.data(), s.numbers.size());
-      s.parallel = memory.parallel;
-      s.threads = static_cast<long>(memory.threads(own, run::max_threads()));
-      s.of_thread = static_cast<long>(memory.of_thread(own));
-      most = std::max(most, memory.bytes(own, run::max_threads()));
+      most = std::max(most, set_memory(s, p.sources[k].scratch, own));
     }
     out.steps.push_back(std::move(s));
   }
   out.intermediates = where.intermediates;
   out.scratch_bytes = where.scratch_bytes + most;
   return out;
+}
+
+/// Where the mode says so, measures the ways to compute each larger kernel, and takes the fastest.
+inline void autotune(code& c, cpu_plan& p, const options& how) {
+  if (!measures(how)) return;
+  const double operation = plan::target().bytes_per_operation;
+  const std::size_t steps = p.shared.step.empty() ? 0 : p.shared.step.back() + 1;
+  const double least = least_work(c, p.first_step, steps, operation);
+  for (std::size_t k = 0; k < p.fused.kernels.size(); ++k) {
+    plan::kernel& one = p.fused.kernels[k];
+    const std::size_t step = p.first_step + p.shared.step[k];
+    const kernel_report& told = c.about.steps[step];
+    if (const std::size_t same = p.shared.first[k]; same < k) {
+      one.option = p.fused.kernels[same].option;
+      c.about.steps[step].chosen = c.about.steps[p.first_step + p.shared.step[same]].chosen;
+      continue;
+    }
+    if (p.shared.code[k] >= 0 || one.is_opaque() || work_of(told, operation) < least) continue;
+    const series<way> ways = ways_on_host(one);
+    if (ways.size() < 2) continue;
+    one.option = ways[choose(c, choice_key_of(one, ways, "", c.where), names_of(ways), told.name,
+                             static_cast<std::int64_t>(step), [&] { return candidates_on_host(one, ways); })]
+                     .option;
+  }
 }
 
 /// Adds the texts of a plan's kernels, one for each step.
@@ -149,7 +170,7 @@ inline void print_cpu(code& c, cpu_plan& one) {
     }
     const plan::kernel& printed = one.shared.printed(one.fused.kernels, k);
     if (logs::enabled("schedule") || logs::enabled("loops")) log_loops(printed, host_facts(), plan::text_of(printed));
-    one.sources.back() = printed.by_recipe ? emit::cpu(printed, host_recipe_facts()) : emit::cpu(printed);
+    one.sources.back() = source_on_host(printed);
     logs::to("output_code", [&] { return one.sources.back().text; });
     c.texts.add(one.sources.back().text, step);
     one.sources.back().text = {};
@@ -164,7 +185,7 @@ inline std::shared_ptr<plan::attention_choice> attention_on_host(device) {
                                               how == "kernels" ? plan::no_limits : plan::attention_limits{});
 }
 
-inline void generate_cpu(code& c, const ir::graph& g, std::span<const argument> arguments, const options&) {
+inline void generate_cpu(code& c, const ir::graph& g, std::span<const argument> arguments, const options& how) {
   series<char> copied;
   for (const auto& a : arguments) copied.push_back(!is_row_major(a));
   const auto layout = make_on_heap<plan::memory_map>();
@@ -180,14 +201,16 @@ inline void generate_cpu(code& c, const ir::graph& g, std::span<const argument> 
     cpu_plan planned = plan_cpu(
         again, made.graph, copied, [&](const ir::graph&, const series<result_spec>&) { return *layout; }, "", true);
     for_each_plan(planned, [&](const cpu_plan& one) {
-      for (std::size_t k = 0; k < one.fused.kernels.size(); ++k)
-        again.about.steps[one.first_step + one.shared.step[k]].loops +=
-            text_of_loops(one.fused.kernels[k], host_facts());
+      for (std::size_t k = 0; k < one.fused.kernels.size(); ++k) {
+        const std::size_t step = one.first_step + one.shared.step[k];
+        again.about.steps[step].loops += text_of_loops(one.fused.kernels[k], chosen_in(made, step), host_facts());
+      }
     });
     return again.about;
   };
   c.results = p.results;
   c.stage("plan");
+  for_each_plan(p, [&](cpu_plan& one) { autotune(c, one, how); });
   for_each_plan(p, [&](cpu_plan& one) { print_cpu(c, one); });
   c.about.kernels = c.texts.of.size();
   for (std::size_t k = 0; c.inside && k < p.fused.kernels.size(); ++k)

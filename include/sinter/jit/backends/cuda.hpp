@@ -18,6 +18,7 @@
 #include "../../run/cuda/program/nvrtc.hpp"
 #include "../../run/cuda/program/program.hpp"
 #include "../../run/ranks.hpp"
+#include "autotune_cuda.hpp"
 #include "code.hpp"
 #include "cuda_assembly.hpp"
 #include "cuda_parts.hpp"
@@ -219,6 +220,25 @@ inline void fill_gaps(cuda_plan& p, int device, const options& how) {
   for (const int id : cleared) first_user(p, id).cleared.push_back(gaps.of(id));
 }
 
+/// Where the mode says so, measures the ways to compute each larger kernel, and takes the fastest.
+inline void autotune(code& c, cuda_plan& p, const options& how) {
+  if (!measures(how)) return;
+  const double least = least_work(c, p.first_step, p.groups.size(), p.target.bytes_per_operation);
+  for (std::size_t n = 0; n < p.groups.size(); ++n) {
+    cuda_group& group = p.groups[n];
+    plan::kernel& k = p.kernels[group.first];
+    const kernel_report& told = c.about.steps[p.first_step + n];
+    if (k.is_opaque() || work_of(told, p.target.bytes_per_operation) < least) continue;
+    const series<way> ways = ways_on_gpu(k, group, p.target);
+    if (ways.size() < 2) continue;
+    const way& w = ways[choose(c, choice_key_of(k, ways, library_text(group, how), c.where), names_of(ways), told.name,
+                               static_cast<std::int64_t>(p.first_step + n),
+                               [&] { return candidates_on_gpu(k, group, ways, p.target, c.where.index, how); })];
+    if (w.name != by_library) group.call.reset();
+    k.option = w.option;
+  }
+}
+
 /// Chooses the kernels for libraries, and the kernels that share code.
 inline void choose_code(code& c, cuda_plan& p, const options& how) {
   const auto hints = hints_of(c.layout);
@@ -229,7 +249,6 @@ inline void choose_code(code& c, cuda_plan& p, const options& how) {
     group.fit = fit_for(group.of(p.kernels), hints, p.target);
     group.call = library_call(group.of(p.kernels), group.fit, hints, p.target, how);
     ensure(group.call || !first.is_product() || first.products[0].within.empty(), "a library reads through a pad");
-    if (!group.call && group.count == 1 && first.symbols == 0) alike[group.first] = group.first;
     if (!is_of_shape(p, group)) continue;
     for (std::size_t k = group.first; k < group.first + group.count; ++k) {
       p.kernels[k].fit = group.fit;
@@ -237,6 +256,11 @@ inline void choose_code(code& c, cuda_plan& p, const options& how) {
     }
   }
   fill_gaps(p, c.where.index, how);
+  autotune(c, p, how);
+  for (const cuda_group& group : p.groups)
+    if (const plan::kernel& k = p.kernels[group.first];
+        !k.is_opaque() && !group.call && group.count == 1 && k.symbols == 0)
+      alike[group.first] = group.first;
   p.shared = plan::codes_of(p.kernels, alike, true);
   plan::share_shapes(p.shared, p.kernels, shaped);
 }
@@ -437,7 +461,7 @@ inline plan::target target_of(int device, const ir::graph& g, const options& how
                            .groups = run::cuda::compiles_groups(),
                            .tf32 = how.precision == precision::high,
                            .deterministic = how.deterministic,
-                           .overlap = how.mode == mode::reduce_overhead,
+                           .overlap = is_recorded(how.mode),
                            .fuses = facts == nullptr || facts->fuses,
                            .parameter_bytes = run::cuda::parameter_bytes(),
                            .convolves = dnn ? convolves : nullptr,
@@ -478,8 +502,10 @@ inline cuda_plan plan_for(code& c, const ir::graph& g, std::span<const argument>
         again, made.graph, copied, [&](const ir::graph&, const series<result_spec>&) { return (*layouts)[turn++]; },
         target, "", true);
     for_each_plan(planned, [&](const cuda_plan& one) {
-      for (std::size_t k = 0; k < one.kernels.size(); ++k)
-        again.about.steps[one.first_step + one.when[k]].loops += text_of_loops(one.kernels[k], device_facts(target));
+      for (std::size_t k = 0; k < one.kernels.size(); ++k) {
+        const std::size_t step = one.first_step + one.when[k];
+        again.about.steps[step].loops += text_of_loops(one.kernels[k], chosen_in(made, step), device_facts(target));
+      }
     });
     return again.about;
   };
@@ -506,7 +532,7 @@ struct compiled_cuda {
     // Recorded calls need to know which buffers may share memory.
     for (const auto& r : plan.results)
       for (std::size_t i = 0; i < donors.size(); ++i)
-        if (how.mode == mode::reduce_overhead && can_hold(donors[i], i, r))
+        if (is_recorded(how.mode) && can_hold(donors[i], i, r))
           to.launches.shared.push_back({where.operand.at(r.node), static_cast<int>(i)});
     // Ranks repeat the computations of invariant values, whose bits are to be equal: none measures for itself.
     to.launches.tuned = apart && !how.deterministic && !run::world().is_of_processes();
@@ -515,7 +541,8 @@ struct compiled_cuda {
 };
 
 inline void generate_cuda(code& c, const ir::graph& g, std::span<const argument> arguments, const options& how) {
-  const plan::target target = target_of(c.where.index, g, how);
+  plan::target target = target_of(c.where.index, g, how);
+  target.overlap = target.overlap && !c.inside;
   cuda_plan p = plan_for(c, g, arguments, target);
   c.results = p.results;
   c.stage("plan");
@@ -525,7 +552,7 @@ inline void generate_cuda(code& c, const ir::graph& g, std::span<const argument>
   report_modules<run::cuda::built>(c, modules);
   c.stage("compile");
   // A recorded call runs independent steps at the same time.
-  const bool apart = how.mode == mode::reduce_overhead && !calls_back(p.graph);
+  const bool apart = target.overlap && !calls_back(p.graph);
   const auto hints = hints_of(c.layout);
   const binding where = bind_operands(p.results, p.graph, p.kernels, p.strides, p.when, hints);
   if (c.inside || c.page) picture_plan(c, p.graph, p.kernels, p.when, where);

@@ -46,8 +46,9 @@ inline void log_loops(const plan::kernel& k, const plan::schedules::facts& f, co
   if (tells_tree && !loops.tree.empty()) logs::write("loops", k.label + "\n" + loops.tree);
 }
 
-/// Both texts, for a report.
-inline std::string text_of_loops(const plan::kernel& k, const plan::schedules::facts& f) {
+/// Both texts, for a report; of an option of the recipe.
+inline std::string text_of_loops(plan::kernel k, int option, const plan::schedules::facts& f) {
+  k.option = option;
   const auto loops = plan::loops::outline_of(k, f);
   return loops.schedule + loops.tree;
 }

@@ -158,7 +158,7 @@ class verifier {
   verifier(const ir::graph& traced, std::span<const argument> all, const options& how, device where,
            size_layout layout = {})
       : traced_(traced), all_(all), how_(how), where_(where), layout_(std::move(layout)), sizes_(layout_.sizes.size()) {
-    how_.mode = mode::standard;
+    if (how_.mode == mode::reduce_overhead) how_.mode = mode::standard;  // examined programs are not recorded
     const bool fits = sizes_.empty() || bind_sizes(layout_, all_.subspan(0, layout_.tensors.size()), sizes_.data());
     ensure(fits, "a program is verified on a call that it is for");
   }

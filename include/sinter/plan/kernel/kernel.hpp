@@ -163,7 +163,9 @@ struct kernel {
   std::int64_t block = 0;  ///< not 0: the only axis is inner; blocks of this length are the rows
   int chunks = 1;          ///< the number of runs in which the rows are summed, before the runs are combined
   bool by_recipe = false;  ///< printed from its recipe's tree alone: axes have no roles
-  bool replaces = false;   ///< copies the base of a scatter; unnecessary if both have the same memory
+  int option = by_rule;    ///< of the recipe that prints it
+  static constexpr int by_rule = -1, no_recipe = -2;
+  bool replaces = false;  ///< copies the base of a scatter; unnecessary if both have the same memory
   int columns = 0;  ///< not 0: vectors run along the last outer axis; blocks of this many columns walk the inner axes
 
   /// For an opaque node, which is a step and not a kernel: its node, and an index into buffers for each operand, then for

@@ -13,13 +13,13 @@ struct outline {
   std::string tree;      ///< a line a tile and a statement, or the sentence that refuses the schedule
 };
 
-/// The loops of the first option of the recipe that takes `c`, for a target.
+/// The loops of an option of the recipe that takes `c`, for a target: the kernel's, or the first.
 SINTER_API outline outline_of(const kernel& c, const schedules::facts& f) {
   if (c.is_opaque()) return {};
   const kernel k = as_reduction(c);
   const schedules::recipe* r = schedules::recipe_for(k, f);
   if (!r) return {};
-  const schedules::schedule s = r->make(k, f, 0);
+  const schedules::schedule s = r->make(k, f, k.option > 0 && k.option < r->options ? k.option : 0);
   outline out{text_of(s), {}};
   try {
     out.tree = text_of(build(k, s));

@@ -76,8 +76,8 @@ SINTER_API std::string key_text(const host_compiler& with, std::string_view sour
   return key.append("\nsource\n").append(without_places(source));
 }
 
-/// The prefix of plans' keys (jit/saved_program.hpp); other keys are kernels'.
-inline constexpr std::string_view plan_key = "plan\n";
+/// The prefixes of keys that are not kernels': of plans (jit/saved_program.hpp), and of choices (choices.hpp).
+inline constexpr std::string_view plan_key = "plan\n", choice_key = "choice\n";
 
 namespace detail {
 
@@ -214,7 +214,8 @@ class disk_cache {
   /// File name of the entry for a key.
   static std::string entry_name(std::string_view key) {
     const digest d = digest_of(key);
-    return text::hex(d.first) + text::hex(d.second) + (key.starts_with(plan_key) ? ".plan" : ".kernel");
+    const char* const end = key.starts_with(plan_key) ? ".plan" : key.starts_with(choice_key) ? ".choice" : ".kernel";
+    return text::hex(d.first) + text::hex(d.second) + end;
   }
 
   /// The shared object stored for exactly this key, or "", and its other keys. An entry that is damaged or not private is
@@ -238,7 +239,9 @@ class disk_cache {
       return entry;
     }
     const std::string told = "cache entry " + path_ + "/" + name + " " + why +
-                             (key.starts_with(plan_key) ? "; it is planned again" : "; the kernel is compiled again");
+                             (key.starts_with(plan_key)     ? "; it is planned again"
+                              : key.starts_with(choice_key) ? "; it is measured again"
+                                                            : "; the kernel is compiled again");
     if (why == detail::other_format) logs::to("cache", [&] { return told; });
     else logs::warn_once(told);
     if (fd && info.st_uid == ::geteuid()) ::unlinkat(folder_.get(), name.c_str(), 0);

@@ -41,16 +41,17 @@ SINTER_API std::uint64_t cache_limit() {
 
 namespace detail {
 
-enum class cache_file : std::uint8_t { none, kernel, plan, leftover };
+enum class cache_file : std::uint8_t { none, kernel, other, leftover };
 
-/// The kind of a file in a cache folder, by its name: 32 digits and ".kernel" or ".plan"; with a further suffix it is a lock.
+/// The kind of a file in a cache folder, by its name: 32 digits and ".kernel", ".plan" or ".choice"; with a further suffix it is a
+/// lock.
 SINTER_API cache_file kind_of(std::string_view name) {
   if (name.starts_with(temporary_name)) return cache_file::leftover;
   if (name.find_first_not_of("0123456789abcdef") != 32) return cache_file::none;
   name.remove_prefix(32);
-  for (const std::string_view end : {".kernel", ".plan"}) {
+  for (const std::string_view end : {".kernel", ".plan", ".choice"}) {
     if (!name.starts_with(end)) continue;
-    if (name.size() == end.size()) return end == ".kernel" ? cache_file::kernel : cache_file::plan;
+    if (name.size() == end.size()) return end == ".kernel" ? cache_file::kernel : cache_file::other;
     return name[end.size()] == '.' ? cache_file::leftover : cache_file::none;
   }
   return cache_file::none;
@@ -85,7 +86,7 @@ SINTER_API series<cache_entry> entries_of(int folder) {
     const cache_file kind = kind_of(d->d_name);
     struct stat info {};
     if (kind == cache_file::leftover) remove_leftover(folder, d->d_name);
-    const bool kept = kind == cache_file::kernel || kind == cache_file::plan;
+    const bool kept = kind == cache_file::kernel || kind == cache_file::other;
     if (!kept || ::fstatat(folder, d->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
     cache_entry& e = found[info.st_ino];
     e.names.push_back(d->d_name);
