@@ -84,6 +84,27 @@ TEST_CASE("each way gives the product") {
   }
 }
 
+TEST_CASE("equal layers are one choice and one text") {
+  const scratch_folder folder;
+  const environment_value cache("SINTER_CACHE_DIR", folder.path);
+  const matrix x = cast<bf16>(normal<float>(make_key(1), 66, 64)),
+               w = cast<bf16>(0.1f * normal<float>(make_key(2), 64, 64));
+  const auto twice = [](const matrix& a, const matrix& b) {
+    return matrix(relu(matmul(matrix(relu(matmul(a, b))), b)));
+  };
+  const matrix want = compile(twice, {.backend = "reference"})(x, w);
+  const auto f = compile(twice, tune);
+  CHECK(distance(f(x.to(gpu), w.to(gpu)), want) <= 1.6e-2);
+  const report r = f.report();
+  REQUIRE(r.choices.size() == 1);
+  REQUIRE(r.steps.size() == 2);
+  for (const auto& k : r.steps) CHECK(k.chosen == r.choices[0].candidates[0].name);
+  const environment_value forced("SINTER_CANDIDATE", "option 2");
+  const auto g = compile(twice, tune);
+  CHECK(distance(g(x.to(gpu), w.to(gpu)), want) <= 1.6e-2);
+  CHECK(g.report().sources.size() == 1);
+}
+
 TEST_CASE("each way gives attention and its gradient") {
   const operands on;
   const four q = on.q.to(gpu);

@@ -118,6 +118,31 @@ TEST_CASE("attention is measured as kernels, in their options, and composed") {
   CHECK(explain(h)(on.q, on.q, on.q).specialisations.at(0).what.attention.empty());
 }
 
+TEST_CASE("equal layers are one choice, also in a loop") {
+  const scratch_folder folder;
+  const environment_value cache("SINTER_CACHE_DIR", folder.path);
+  const matrix x = normal<float>(make_key(1), 50, 270), w = 0.05f * normal<float>(make_key(2), 270, 270);
+  const auto twice = [](const matrix& a, const matrix& b) {
+    return matrix(tanh(matmul(matrix(tanh(matmul(a, b))), b)));
+  };
+  const auto f = compile(twice, tune);
+  CHECK(distance(f(x, w), compile(twice, {.backend = "reference"})(x, w)) <= 1e-4);
+  const report r = f.report();
+  REQUIRE(r.choices.size() == 1);
+  REQUIRE(r.steps.size() == 2);
+  for (const auto& k : r.steps) CHECK(k.chosen == r.choices[0].candidates[0].name);
+  const auto loop = [](const matrix& a, const matrix& b) {
+    return matrix(fori_loop(
+        0, 3, [&](auto, const matrix& y) { return matrix(cos(matmul(y, b))); }, a));
+  };
+  const auto g = compile(loop, tune);
+  CHECK(distance(g(x, w), compile(loop, {.backend = "reference"})(x, w)) <= 1e-4);
+  const report inside = g.report();
+  REQUIRE(inside.choices.size() == 1);
+  CHECK(inside.measured == inside.choices[0].candidates.size());
+  CHECK(inside.steps.at(static_cast<std::size_t>(inside.choices[0].step)).name.find("dot") != std::string::npos);
+}
+
 TEST_CASE("each way gives attention") {
   const operands on;
   const four want = compile(attend, {.backend = "reference"})(on.q, on.q, on.q);
@@ -141,7 +166,14 @@ TEST_CASE("what is deterministic, small or open measures nothing") {
   open(on.x, on.w, on.b);
   const auto small = compile([](const matrix& x) { return matrix(matmul(x, x)); }, tune);
   small(full<float>(1.f, 40, 40));
-  for (const report& r : {f.report(), g.report(), open.report(), small.report()}) {
+  // Less than a hundredth of its graph's work.
+  const auto part = compile(
+      [](const matrix& x, const tensor<float, 1>& y) {
+        return std::pair{matrix(matmul(x, x)), tensor<float, 1>(exp(y))};
+      },
+      tune);
+  part(full<float>(1.f, 72, 72), full<float>(1.f, 1 << 23));
+  for (const report& r : {f.report(), g.report(), open.report(), small.report(), part.report()}) {
     CHECK(r.measured == 0);
     CHECK(r.choices.empty());
   }

@@ -76,11 +76,12 @@ inline candidate attention_candidate(code& c, const backend& chosen, const optio
   return {name, [t] { t->run(); }};
 }
 
-/// Why a node of attention is composed; "" if it has kernels. Where the mode says so, both are measured.
+/// Why a node of attention is composed; "" if it has kernels. Where the mode says so, and SINTER_ATTENTION nothing, both are measured.
 inline std::string why_composed(code& c, const backend& chosen, const options& how, plan::attention_choice& choice,
                                 const ir::graph& g, ir::node_id id) {
   std::string why = choice.why_not(g, id);
-  if (!measures(how) || !(why.empty() || why == plan::attention_choice::slower)) return why;
+  const bool has_both = why.empty() || why == plan::attention_choice::slower;
+  if (!measures(how) || !has_both || !attention_setting().empty()) return why;
   const ir::graph one = attention_alone(g, id);
   for (auto input : one.inputs)
     for (const auto& e : one[input].extents)

@@ -74,11 +74,12 @@ inline std::string machine_text(device where) {
 inline std::string choice_key_of(const plan::kernel& k, const series<way>& ways, const std::string& more,
                                  device where) {
   std::string key = std::string(run::choice_key) + "sinter " SINTER_VERSION "\n" + machine_text(where);
+  constexpr std::int64_t vector_bytes = 16;  // a greater alignment changes no text
   for (const way& w : ways) key += w.name + ";";
   key += more + "\n" + plan::text_of(k);
   for (const auto& b : k.buffers)
     key += std::string(dtype_name(b.type)) + (b.written ? " w" : "") + (b.by_value ? " v" : "") + " " +
-           std::to_string(b.alignment) + ";";
+           std::to_string(std::min(b.alignment, vector_bytes)) + ";";
   return key;
 }
 
