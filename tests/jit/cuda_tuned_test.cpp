@@ -72,7 +72,8 @@ TEST_CASE("each way gives the product") {
   const operands on;
   const matrix x = on.x.to(gpu), w = on.w.to(gpu);
   const matrix want = compile(multiply, {.backend = "reference"})(on.x, on.w);
-  for (const char* way : {"library", "kernel", "option 0", "option 1", "option 2", "option 5", "no such way"}) {
+  for (const char* way : {"library", "kernel", "option 0", "option 1", "option 2", "option 5", "option 7", "option 8",
+                          "option 9", "option 10", "no such way"}) {
     CAPTURE(way);
     const environment_value forced("SINTER_CANDIDATE", way);
     const auto f = compile(multiply, tune);
@@ -111,7 +112,7 @@ TEST_CASE("each way gives attention and its gradient") {
   const auto loss = [](const four& x) { return tensor<float, 0>(sum(sin(cast<float>(attend(x, x, x))))); };
   const four want = compile(attend, {.backend = "reference"})(on.q, on.q, on.q);
   const four slope = compile(grad(loss), {.backend = "reference"})(on.q);
-  for (const char* way : {"kernels", "composition", "option 1", "option 2", "option 4"}) {
+  for (const char* way : {"kernels", "composition", "option 0", "option 1", "option 2", "option 5", "option 6"}) {
     CAPTURE(way);
     const environment_value forced("SINTER_CANDIDATE", way);
     const auto f = compile(attend, tune);

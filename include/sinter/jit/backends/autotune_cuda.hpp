@@ -34,11 +34,12 @@ inline series<way> ways_on_gpu(const plan::kernel& k, const cuda_group& group, c
   return out;
 }
 
-/// What a library's call depends on besides the kernel.
-inline std::string library_text(const cuda_group& group, const options& how) {
-  if (!group.call) return "";
+/// What a group's ways depend on besides the kernel and the device.
+inline std::string abilities_text(const cuda_group& group, const plan::target& t, const options& how) {
+  std::string out = std::string(t.groups ? "groups" : "") + (t.copies_async ? " copies" : "") + (t.tf32 ? " tf32" : "");
+  if (!group.call) return out;
   const bool blas = std::holds_alternative<plan::blas_call>(*group.call);
-  return (blas ? run::cuda::blas().identity : run::cuda::dnn().identity) +
+  return out + "\n" + (blas ? run::cuda::blas().identity : run::cuda::dnn().identity) +
          (how.precision == precision::high ? " tf32" : "");
 }
 

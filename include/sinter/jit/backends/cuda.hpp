@@ -231,8 +231,8 @@ inline void autotune(code& c, cuda_plan& p, const options& how) {
     if (k.is_opaque() || work_of(told, p.target.bytes_per_operation) < least) continue;
     const series<way> ways = ways_on_gpu(k, group, p.target);
     if (ways.size() < 2) continue;
-    const way& w = ways[choose(c, choice_key_of(k, ways, library_text(group, how), c.where), names_of(ways), told.name,
-                               static_cast<std::int64_t>(p.first_step + n),
+    const way& w = ways[choose(c, choice_key_of(k, ways, abilities_text(group, p.target, how), c.where), names_of(ways),
+                               told.name, static_cast<std::int64_t>(p.first_step + n),
                                [&] { return candidates_on_gpu(k, group, ways, p.target, c.where.index, how); })];
     if (w.name != by_library) group.call.reset();
     k.option = w.option;

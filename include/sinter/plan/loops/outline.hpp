@@ -19,9 +19,10 @@ SINTER_API outline outline_of(const kernel& c, const schedules::facts& f) {
   const kernel k = as_reduction(c);
   const schedules::recipe* r = schedules::recipe_for(k, f);
   if (!r) return {};
-  const schedules::schedule s = r->make(k, f, k.option > 0 && k.option < r->options ? k.option : 0);
-  outline out{text_of(s), {}};
+  outline out;
   try {
+    const schedules::schedule s = r->make(k, f, k.option > 0 && k.option < r->options ? k.option : 0);
+    out.schedule = text_of(s);
     out.tree = text_of(build(k, s));
   } catch (const refusal& no) {
     out.tree = "refused: " + no.why + "\n";
