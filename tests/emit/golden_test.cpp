@@ -596,7 +596,7 @@ TEST_CASE("each golden file belongs to a row") {
        {"cpu_product", "cpu_product_epilogue", "cpu_attention", "cpu_attention_back", "cpu_attention_back_keys"})
     expected.insert("trees/" + std::string(name) + ".txt");
   for (const char* name : {"product", "attention", "attention_back_queries", "attention_back_keys"})
-    expected.insert("cuda/tiles_" + std::string(name) + ".txt");
+    for (const char* by : {"tiles_", "groups_"}) expected.insert("cuda/" + std::string(by) + name + ".txt");
   const std::filesystem::path folder = test_paths::data + "/golden";
   for (const auto& file : std::filesystem::recursive_directory_iterator(folder))
     // Trees have no kernels (plan/loops/golden_test.cpp).
