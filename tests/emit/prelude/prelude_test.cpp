@@ -758,6 +758,8 @@ PRODUCT(row, fixed<1>{}, n, k, f32, f32, linear{s[0]}, linear{s[1]}, linear{s[2]
 PRODUCT(column, m, fixed<1>{}, k, f32, f32, linear{s[0]}, linear{s[1]}, linear{s[2]}, linear{s[3]})
 PRODUCT(row_f64, fixed<1>{}, n, k, f64, f64, linear{s[0]}, linear{s[1]}, linear{s[2]}, linear{s[3]})
 PRODUCT(column_i8, m, fixed<1>{}, k, i8, i8, linear{s[0]}, linear{s[1]}, linear{s[2]}, linear{s[3]})
+PRODUCT(row_bf16, fixed<1>{}, n, k, f32, bf16, linear{s[0]}, linear{s[1]}, linear{s[2]}, linear{s[3]})
+PRODUCT(column_f16, m, fixed<1>{}, k, f32, f16, linear{s[0]}, linear{s[1]}, linear{s[2]}, linear{s[3]})
 )";
 
 constexpr const char* fixed_products = R"(
@@ -930,6 +932,10 @@ TEST_CASE("the product is right where extents and strides are known when it is c
           check_product<double, double>(*linear, "row_f64", 1, n, k, layouts / 3, layouts % 3, plain, value);
           check_product<std::int8_t, std::int8_t>(*linear, "column_i8", n, 1, k, layouts / 3, layouts % 3, plain,
                                                   value);
+          check_product<float, std::uint16_t>(*linear, "row_bf16", 1, n, k, layouts / 3, layouts % 3, small_bf16,
+                                              decode_bf16);
+          check_product<float, std::uint16_t>(
+              *linear, "column_f16", n, 1, k, layouts / 3, layouts % 3, [](int x) { return half[x + 8]; }, decode_f16);
         }
   }
 }

@@ -83,6 +83,8 @@ template <class T, class R, class C> struct matrix {
 template <class T, class R, class C> SX matrix<T, R, C> matrix_of(const T* p, R row, C column) { return {p, row, column}; }
 // Can be read where it lies.
 template <class S, class A> constexpr bool plain = __is_same(typename A::element, S) && !__is_same(decltype(A::row), table) && !__is_same(decltype(A::column), table);
+// So, of S or of fewer bits that a load widens.
+template <class S, class A> constexpr bool widened = __is_same(typename mem<typename A::element>::c, typename tr<S>::v) && !__is_same(decltype(A::row), table) && !__is_same(decltype(A::column), table);
 // So, but through tables.
 template <class S, class A> constexpr bool gathered = __is_same(typename A::element, S) && !plain<S, A>;
 
@@ -355,7 +357,7 @@ template <class S> SX_CONTROL void tile(const operands<S>& g, long i0, long i1, 
 
 constexpr long sum_block = 1024;
 // R rows of up to U vectors of x(…, k) b(k, …), the last with `lanes` lanes, straight from memory.
-template <class S, int R, int U> SX void strip(long k, const S* const (&x)[R], long x_step, const S* b, long b_step, S* c, long c_row, long lanes) {
+template <class S, int R, int U, class X, class B> SX void strip(long k, const X* const (&x)[R], long x_step, const B* b, long b_step, S* c, long c_row, long lanes) {
   typedef typename tr<S>::v V;
   for (long d = 0; d == 0 || d < k;) {
     V sum[R][U]{};
@@ -368,7 +370,7 @@ template <class S, int R, int U> SX void strip(long k, const S* const (&x)[R], l
       if constexpr (U > 1) __builtin_prefetch(b + 8 * b_step);
 #pragma GCC unroll 16
       for (int r = 0; r < R; ++r) {
-        const V z = splat<V>(x[r][d * x_step]);
+        const V z = splat<V>(load1(x[r] + d * x_step));
 #pragma GCC unroll 16
         for (int u = 0; u < U; ++u) sum[r][u] = multiply_add(z, y[u], sum[r][u]);
       }
@@ -384,10 +386,11 @@ template <class S, int R, int U> SX void strip(long k, const S* const (&x)[R], l
   }
 }
 // Element (j, d) of b lies at b + j * b_across + d * b_deep.
-template <class S> using rows_function = void(long m, long n, long k, const S* x, long x_row, long x_step, const S* b, long b_across, long b_deep, S* c, long c_row);
+template <class S> using rows_function = void(long m, long n, long k, const void* x, long x_row, long x_step, const void* b, long b_across, long b_deep, S* c, long c_row);
 // R rows of results, of which m count: columns [0, n) of x(…, k) b(k, n), b contiguous along n.
-template <class S, int R, int U> SX_OUT void row_products(long m, long n, long k, const S* x, long x_row, long x_step, const S* b, long, long b_step, S* c, long c_row) {
-  const S* rows[R];
+template <class S, int R, int U, class X, class B> SX_OUT void row_products(long m, long n, long k, const void* x_, long x_row, long x_step, const void* b_, long, long b_step, S* c, long c_row) {
+  const X *const x = (const X*)x_, *rows[R];
+  const B* const b = (const B*)b_;
   for (int r = 0; r < R; ++r) rows[r] = x + (r < m ? r : m - 1) * x_row;
   long j = 0;
   for (; j + U * SINTER_W <= n; j += U * SINTER_W) strip<S, R, U>(k, rows, x_step, b + j, b_step, c + j, c_row, SINTER_W);
@@ -403,13 +406,16 @@ SX_T V in_register(V x) {
   return x;
 }
 // Products of R rows of x and n rows of b, all contiguous along k; of rows past the m-th nothing is stored.
-template <class S, int R> SX_OUT void dots(long m, long n, long k, const S* x, long x_row, long, const S* b, long b_row, long, S* c, long c_row) {
+template <class S, int R, class X, class B> SX_OUT void dots(long m, long n, long k, const void* x_, long x_row, long, const void* b_, long b_row, long, S* c, long c_row) {
   typedef typename tr<S>::v V;
+  const X* const x = (const X*)x_;
+  const B* const b = (const B*)b_;
   constexpr int C = 4;
   constexpr long chunk = sum_block * SINTER_W;
   for (long j = 0; j < n; j += C)
     for (long i = 0; i < m; i += R) {
-      const S *row[C], *left[R];
+      const B* row[C];
+      const X* left[R];
       V total[R][C]{};
 #pragma GCC unroll 4
       for (int r = 0; r < C; ++r) row[r] = b + (j + r < n ? j + r : n - 1) * b_row;
@@ -429,8 +435,8 @@ template <class S, int R> SX_OUT void dots(long m, long n, long k, const S* x, l
             for (int r = 0; r < R; ++r) sum[r][q] = multiply_add(y[r], z, sum[r][q]);
           }
         };
-        for (; d + SINTER_W <= end; d += SINTER_W) add([](const S* p) __attribute__((always_inline)) { return load(p); });
-        if (d < end) add([=](const S* p) __attribute__((always_inline)) { return load(p, end - d); });
+        for (; d + SINTER_W <= end; d += SINTER_W) add([](const auto* p) __attribute__((always_inline)) { return load(p); });
+        if (d < end) add([=](const auto* p) __attribute__((always_inline)) { return load(p, end - d); });
         d = end;
         for (int r = 0; r < R; ++r)
           for (int q = 0; q < C; ++q) total[r][q] += sum[r][q];
@@ -453,22 +459,22 @@ SX long workers(const room& memory, long m, long n, long k, long limit) { return
 
 // A few rows x, contiguous or not, with b, contiguous along n or along k: nothing is worth being packed. Rows of the result, or its one column.
 constexpr long few_rows = 8, few_wide_rows = 4;
-template <class S> SX_OUT void row_product(long m, long n, long k, const S* x, long x_row, long x_step, const S* b, long b_across, long b_deep, rows_function<S>* multiply, bool by_row, const finisher<S>& epilogue, long threads) {
+template <class S> SX_OUT void row_product(long m, long n, long k, const void* x, long x_row, long x_step, const void* b, long b_size, long b_across, long b_deep, rows_function<S>* multiply, bool by_row, const finisher<S>& epilogue, long threads) {
   const long chunk = (m == 1 ? 16 : 8) * SINTER_W;
   each_block((n + chunk - 1) / chunk, threads, [&](long t) {
     alignas(64) S c[few_rows * 8 * SINTER_W + SINTER_W];
     const long j0 = t * chunk, columns = n - j0 < chunk ? n - j0 : chunk;
-    multiply(m, columns, k, x, x_row, x_step, b + j0 * b_across, b_across, b_deep, c, chunk);
+    multiply(m, columns, k, x, x_row, x_step, (const char*)b + j0 * b_across * b_size, b_across, b_deep, c, chunk);
     if (by_row) return epilogue(c, chunk, 0, j0, m, columns);
     SX_EACH c[columns + l] = 0;
     epilogue(c, 1, j0, 0, columns, 1);
   });
 }
-// For R rows, with strips of U vectors.
-template <class S, int R, int U, class X, class D> SX rows_function<S>* rows_of(X across, D) {
-  if constexpr (!X::may_be_1) return dots<S, R>;
-  else if constexpr (!D::may_be_1 || __is_same(X, along<1>)) return row_products<S, R, U>;
-  else return across.step == 1 ? row_products<S, R, U> : dots<S, R>;
+// For R rows of XE with BE, with strips of U vectors.
+template <class S, int R, int U, class XE, class BE, class X, class D> SX rows_function<S>* rows_of(X across, D) {
+  if constexpr (!X::may_be_1) return dots<S, R, XE, BE>;
+  else if constexpr (!D::may_be_1 || __is_same(X, along<1>)) return row_products<S, R, U, XE, BE>;
+  else return across.step == 1 ? row_products<S, R, U, XE, BE> : dots<S, R, XE, BE>;
 }
 
 // A product of tiles; of its operands all but packs_… and whole_… are known.
@@ -516,31 +522,31 @@ template <class S, class A> SX operand<S> operand_of(const A& a, pack_function<S
 template <class S, bool Streams = false, bool Turned = false, class M, class N, class K, class A, class B, class F> static void gemm(M m_, N n_, K k_, A a, B b, F f, room memory) {
   typedef blocks<S> Z;
   const long m = m_, n = n_, k = k_;
-  constexpr bool a_plain = plain<S, A>, b_plain = plain<S, B>;
+  constexpr bool a_plain = plain<S, A>, b_plain = plain<S, B>, straight = widened<S, A> && widened<S, B>;
+  typedef typename A::element AT;
+  typedef typename B::element BT;
   typedef decltype(A::row) AR;
   typedef decltype(A::column) AC;
   typedef decltype(B::row) BR;
   typedef decltype(B::column) BC;
   const finisher<S> epilogue{finish<S, Turned, N, F>, &f};
   if (m <= 0 || n <= 0) return;
-  if constexpr (a_plain && b_plain && least<M> == 1 && most<M> == 1 && (BC::may_be_1 || (BR::may_be_1 && AC::may_be_1)))
+  if constexpr (straight && least<M> == 1 && most<M> == 1 && (BC::may_be_1 || (BR::may_be_1 && AC::may_be_1)))
     if (b.column.step == 1 || (b.row.step == 1 && a.column.step == 1))
-      return row_product<S>(1, n, k, a.p, 0, a.column.step, b.p, b.column.step, b.row.step, rows_of<S, 1, 8>(b.column, b.row), true, epilogue, workers(memory, m, n, k, 1 << 18));
-  if constexpr (a_plain && b_plain && least<N> == 1 && most<N> == 1 && (AR::may_be_1 || (AC::may_be_1 && BR::may_be_1)))
+      return row_product<S>(1, n, k, a.p, 0, a.column.step, b.p, sizeof(BT), b.column.step, b.row.step, rows_of<S, 1, 8, AT, BT>(b.column, b.row), true, epilogue, workers(memory, m, n, k, 1 << 18));
+  if constexpr (straight && least<N> == 1 && most<N> == 1 && (AR::may_be_1 || (AC::may_be_1 && BR::may_be_1)))
     if (a.row.step == 1 || (a.column.step == 1 && b.row.step == 1))
-      return row_product<S>(1, m, k, b.p, 0, b.row.step, a.p, a.row.step, a.column.step, rows_of<S, 1, 8>(a.row, a.column), false, epilogue, workers(memory, m, n, k, 1 << 18));
-  if constexpr (a_plain && b_plain && least<M> <= (__is_same(BC, along<1>) ? few_wide_rows : few_rows) && (BC::may_be_1 || (AC::may_be_1 && BR::may_be_1)) && may_reach<M, N, K>(1 << 15))
+      return row_product<S>(1, m, k, b.p, 0, b.row.step, a.p, sizeof(AT), a.row.step, a.column.step, rows_of<S, 1, 8, BT, AT>(a.row, a.column), false, epilogue, workers(memory, m, n, k, 1 << 18));
+  if constexpr (straight && least<M> <= (__is_same(BC, along<1>) ? few_wide_rows : few_rows) && (BC::may_be_1 || (AC::may_be_1 && BR::may_be_1)) && may_reach<M, N, K>(1 << 15))
     if (m * n * k >= 1 << 15 && ((m <= few_wide_rows && b.column.step == 1) || (m <= few_rows && b.column.step != 1 && a.column.step == 1 && b.row.step == 1))) {
       constexpr int U = Z::registers == 32 && Z::each == 1 ? 4 : 2;
       rows_function<S>* multiply;
-      if constexpr (most<M> <= 2) multiply = rows_of<S, 2, 2 * U>(b.column, b.row);
-      else if constexpr (least<M> > 2) multiply = rows_of<S, 4, U>(b.column, b.row);
-      else multiply = m <= 2 ? rows_of<S, 2, 2 * U>(b.column, b.row) : rows_of<S, 4, U>(b.column, b.row);
-      return row_product<S>(m, n, k, a.p, a.row.step, a.column.step, b.p, b.column.step, b.row.step, multiply, true, epilogue, workers(memory, m, n, k, 1 << 18));
+      if constexpr (most<M> <= 2) multiply = rows_of<S, 2, 2 * U, AT, BT>(b.column, b.row);
+      else if constexpr (least<M> > 2) multiply = rows_of<S, 4, U, AT, BT>(b.column, b.row);
+      else multiply = m <= 2 ? rows_of<S, 2, 2 * U, AT, BT>(b.column, b.row) : rows_of<S, 4, U, AT, BT>(b.column, b.row);
+      return row_product<S>(m, n, k, a.p, a.row.step, a.column.step, b.p, sizeof(BT), b.column.step, b.row.step, multiply, true, epilogue, workers(memory, m, n, k, 1 << 18));
     }
 
-  typedef typename A::element AT;
-  typedef typename B::element BT;
   typedef typename compiled_as<AR>::type XA;
   typedef typename compiled_as<AC>::type DA;
   constexpr bool gathers = gathered<S, A>, known = least<N> == most<N>;
