@@ -36,15 +36,16 @@ std::optional<schedules::schedule> drawn_recipe(const program& p, drawn& d) {
 schedules::schedule drawn_chain(const program& p, drawn& d) {
   static constexpr schedules::facts gpu{.threads = 2};
   REQUIRE(schedules::attention.takes(p.k, gpu));
-  return schedules::attention.make(p.k, gpu, d.upto(2));
+  return schedules::attention.make(p.k, gpu, d.upto(schedules::attention.options - 1));
 }
 
 void run_one(std::uint64_t seed, tally& all) {
   drawn d(seed);
   const bool chains = d.one_in(16);
   const drawn_case c = chains ? drawn_case{drawn_attention(d, true, dtype::bf16), 0.07} : drawn_program(d);
-  const auto s = chains ? drawn_chain(c.p, d) : drawn_recipe(c.p, d).value_or(drawn_schedule(c.p, d).run());
+  schedules::schedule s;
   try {
+    s = chains ? drawn_chain(c.p, d) : drawn_recipe(c.p, d).value_or(drawn_schedule(c.p, d).run());
     const auto t = loops::build(c.p.k, s);
     ++all.ran;
     const std::string said = wrong(c.p, t, seed, c.bound);

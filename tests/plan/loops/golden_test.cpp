@@ -32,16 +32,19 @@ TEST_CASE("schedules and trees of recipes") {
   golden("cpu_product", schedules::cpu_product, matrix_product(1000, 1000, 500), cpu, 0);
   golden("cpu_product_bf16", schedules::cpu_product, matrix_product(1000, 1000, 500, dtype::bf16, dtype::f32), cpu, 1);
   golden("gpu_product_bf16", schedules::gpu_product, matrix_product(4096, 4096, 4096, dtype::bf16, dtype::f32), gpu, 0);
+  golden("group_product", schedules::gpu_product, matrix_product(4096, 4096, 4096, dtype::bf16, dtype::f32), gpu, 8);
   golden("gpu_product_parts", schedules::gpu_product, matrix_product(64, 64, 4096), gpu, 5);
   golden("gpu_product_epilogue", schedules::gpu_product, with_neighbours(64, 64, 64, dtype::bf16), gpu, 1);
   golden("rows_cpu", schedules::rows, softmax(100, 1000), cpu, 1);
   golden("rows_gpu", schedules::rows, softmax(100, 1000), gpu, 0);
   golden("attention_cpu", schedules::attention, attention_of(128, 256, 64, 64, dtype::f32, false), cpu, 0);
-  golden("attention_gpu_causal", schedules::attention, attention_of(128, 256, 64, 64, dtype::bf16, true), gpu, 0);
-  golden("attention_back_gpu_queries", schedules::attention_back,
-         attention_back_of(1, 128, 256, 64, 64, dtype::bf16, true, false), gpu, 0);
-  golden("attention_back_gpu_keys", schedules::attention_back,
-         attention_back_of(1, 128, 256, 64, 64, dtype::bf16, true, true), gpu, 0);
+  golden("attention_gpu_causal", schedules::attention, attention_of(128, 256, 64, 64, dtype::bf16, true), gpu, 5);
+  golden("attention_groups_causal", schedules::attention, attention_of(128, 256, 64, 64, dtype::bf16, true), gpu, 0);
+  for (bool by_keys : {false, true})
+    for (int option : {0, 4})
+      golden(std::string("attention_back_") + (option == 0 ? "groups_" : "gpu_") + (by_keys ? "keys" : "queries"),
+             schedules::attention_back, attention_back_of(1, 128, 256, 64, 64, dtype::bf16, true, by_keys), gpu,
+             option);
   golden("attention_gpu_skew", schedules::attention, attention_of(128, 256, 64, 64, dtype::bf16, true), gpu, 2);
   for (bool by_keys : {false, true})
     golden(by_keys ? "attention_back_keys_cpu" : "attention_back_cpu", schedules::attention_back,
