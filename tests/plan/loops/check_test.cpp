@@ -52,6 +52,12 @@ found_node find(const tree& t, act what, int skip = 0) {
   return find(
       t, [&](const node& n) { return n.what == what; }, skip);
 }
+/// Whether a statement inside n is a `what`.
+bool holds(const tree& t, const node& n, act what) {
+  bool found = false;
+  for (int c : n.inside) for_each_inside(t, c, [&](int x) { found = found || t[x].what == what; });
+  return found;
+}
 void drop(tree& t, const found_node& f) {
   auto& inside = t[f.parent].inside;
   inside.erase(inside.begin() + f.at);
@@ -293,4 +299,37 @@ TEST_CASE("an intrinsic's registers are read as they lie") {
       CHECK(std::count(seen.begin(), seen.end(), 1) == rows * columns);
     }
   CHECK(std::equal(bf16.fs.lanes.begin(), bf16.fs.lanes.end(), bf16.fx.lanes.begin()));
+}
+
+TEST_CASE("products by groups of warps") {
+  const program p = matrix_product(260, 260, 512, dtype::bf16, dtype::f32);
+  const tree good = build(p.k, schedules::gpu_product.make(p.k, gpu, 8));
+  const auto of_warps = [](tree& t) -> piece& {
+    for (auto& q : t.pieces)
+      if (q.to == bind::threads) return q;
+    FAIL("no warps");
+    return t.pieces[0];
+  };
+  SUBCASE("warps whose rows do not follow each other") {
+    tree t = good;
+    of_warps(t).extent = 2;
+    only_check(t, "the rows of four warps, which follow each other");
+  }
+  SUBCASE("copies into slots that products of the last turn read") {
+    tree t = good;
+    for (auto& q : t.pieces)
+      if (q.ahead > 0) q.ahead = 3;
+    only_check(t, "meets what other threads write or read");
+  }
+  SUBCASE("sums that are read before the products end") {
+    tree t = good;
+    const auto stored =
+        find(t, [&](const node& n) { return n.what == act::loop && n.piece >= 0 && holds(t, n, act::store); });
+    const auto ring =
+        find(t, [&](const node& n) { return n.what == act::loop && n.piece >= 0 && holds(t, n, act::matrix); });
+    if (stored.node == ring.node) return;
+    drop(t, stored);
+    t[ring.node].inside.push_back(stored.node);
+    only_check(t, "whose products run on in the loop");
+  }
 }

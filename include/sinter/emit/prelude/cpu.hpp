@@ -89,9 +89,16 @@ template <class V> SX V opaque(V a) {
 #endif
   return a;
 }
-// Plain conversion of lanes, without a rule for what does not fit.
+// Plain conversion of lanes, without a rule for what does not fit. g++ 12 converts 8 bits to floats lane by lane; here they are the last bits
+// of a float of 2^23 and more.
 template <class R, class V> SX R cv(V a) {
-  if constexpr (tr<V>::vec && sizeof(R) > sizeof(V)) return __builtin_convertvector(opaque(a), R);
+  if constexpr (tr<V>::vec && sizeof(s_of<V>) == 1 && tr<R>::kind == 3) {
+    constexpr bool has_sign = tr<V>::kind == 1;
+    const v_u8 above = has_sign ? (v_u8)a ^ 128 : (v_u8)a;
+    const v_u32 w = __builtin_convertvector(opaque(above), v_u32) | 0x4b000000u;
+    return cv<R>(__builtin_bit_cast(v_f32, w) - (has_sign ? 8388736.0f : 8388608.0f));
+  }
+  else if constexpr (tr<V>::vec && sizeof(R) > sizeof(V)) return __builtin_convertvector(opaque(a), R);
   else if constexpr (tr<V>::vec) return __builtin_convertvector(a, R);
   else return (R)a;
 }
