@@ -80,9 +80,11 @@ SX v_i64 lanes() {
   return v_i64{SX_LANES(SX_F)};
 #undef SX_F
 }
-// Of a vector below 16 bytes that is extended and read again, g++ 12 may read the extended lanes; it cannot look through an asm.
+// Of a vector below 16 bytes that is extended and read again, g++ 12 may read the extended lanes; it cannot look through an asm. One of 16
+// bytes that was just loaded it may extend lane by lane.
 template <class V> SX V opaque(V a) {
 #if __SSE2__ && !__clang__
+  if constexpr (sizeof a == 16) __asm__("" : "+x"(a));
   if constexpr (sizeof a == 8) { long w = __builtin_bit_cast(long, a); __asm__("" : "+x"(w)); return __builtin_bit_cast(V, w); }
   if constexpr (sizeof a == 4) { int w = __builtin_bit_cast(int, a); __asm__("" : "+x"(w)); return __builtin_bit_cast(V, w); }
   if constexpr (sizeof a == 2) { short w = __builtin_bit_cast(short, a); __asm__("" : "+r"(w)); return __builtin_bit_cast(V, w); }
