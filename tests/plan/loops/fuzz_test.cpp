@@ -2,6 +2,7 @@
 // recursion does. SINTER_LOOPS_SEEDS=A..B takes other seeds.
 #include <cstdlib>
 #include <cstring>
+#include <map>
 
 #include "random_programs.hpp"
 
