@@ -385,12 +385,48 @@ template <class S, int R, int U, class X, class B> SX void strip(long k, const X
     if (k == 0) break;
   }
 }
+// to[0, n) += x b, of T terms; `to` has a vector behind its end.
+template <class S, int T, class X, class B> SX void add_terms(long n, const X* x, long x_step, const B* b, long b_step, S* to) {
+  typedef typename tr<S>::v V;
+  V z[T];
+#pragma GCC unroll 8
+  for (int t = 0; t < T; ++t) z[t] = splat<V>(load1(x + t * x_step));
+  long j = 0;
+  for (; j + SINTER_W <= n; j += SINTER_W) {
+    V sum = load(to + j);
+#pragma GCC unroll 8
+    for (int t = 0; t < T; ++t) sum = multiply_add(z[t], load(b + t * b_step + j), sum);
+    store(to + j, sum);
+  }
+  if (j == n) return;
+  V sum = load(to + j);
+#pragma GCC unroll 8
+  for (int t = 0; t < T; ++t) sum = multiply_add(z[t], load(b + t * b_step + j, n - j), sum);
+  store(to + j, sum);
+}
+// The columns of a task with one row, if there are many: runs of some pages' size, which the machine reads ahead.
+template <class S> constexpr long long_columns = 4096 / sizeof(S);
+// One row x(k) b(k, n), eight terms at a time. The sums are those of `strip`; c has a vector behind its end.
+template <class S, class X, class B> SX_OUT void long_row(long n, long k, const X* x, long x_step, const B* b, long b_step, S* c) {
+  typedef typename tr<S>::v V;
+  alignas(64) S part[long_columns<S> + SINTER_W];
+  for (long d = 0; d == 0 || d < k;) {
+    const long end = d + sum_block < k ? d + sum_block : k;
+    S* const to = d == 0 ? c : part;
+    for (long j = 0; j < n; j += SINTER_W) store(to + j, V{});
+    for (; d + 8 <= end; d += 8, b += 8 * b_step) add_terms<S, 8>(n, x + d * x_step, x_step, b, b_step, to);
+    for (; d < end; ++d, b += b_step) add_terms<S, 1>(n, x + d * x_step, x_step, b, b_step, to);
+    for (long j = 0; to != c && j < n; j += SINTER_W) store(c + j, load(c + j) + load(part + j));
+    if (k == 0) break;
+  }
+}
 // Element (j, d) of b lies at b + j * b_across + d * b_deep.
 template <class S> using rows_function = void(long m, long n, long k, const void* x, long x_row, long x_step, const void* b, long b_across, long b_deep, S* c, long c_row);
 // R rows of results, of which m count: columns [0, n) of x(…, k) b(k, n), b contiguous along n.
 template <class S, int R, int U, class X, class B> SX_OUT void row_products(long m, long n, long k, const void* x_, long x_row, long x_step, const void* b_, long, long b_step, S* c, long c_row) {
   const X *const x = (const X*)x_, *rows[R];
   const B* const b = (const B*)b_;
+  if constexpr (R == 1) return long_row<S>(n, k, x, x_step, b, b_step, c);
   for (int r = 0; r < R; ++r) rows[r] = x + (r < m ? r : m - 1) * x_row;
   long j = 0;
   for (; j + U * SINTER_W <= n; j += U * SINTER_W) strip<S, R, U>(k, rows, x_step, b + j, b_step, c + j, c_row, SINTER_W);
@@ -459,10 +495,14 @@ SX long workers(const room& memory, long m, long n, long k, long limit) { return
 
 // A few rows x, contiguous or not, with b, contiguous along n or along k: nothing is worth being packed. Rows of the result, or its one column.
 constexpr long few_rows = 8, few_wide_rows = 4;
-template <class S> SX_OUT void row_product(long m, long n, long k, const void* x, long x_row, long x_step, const void* b, long b_size, long b_across, long b_deep, rows_function<S>* multiply, bool by_row, const finisher<S>& epilogue, long threads) {
-  const long chunk = (m == 1 ? 16 : 8) * SINTER_W;
+template <class S> struct task_sums {
+  alignas(64) S of[(4096 / sizeof(S) > few_rows * 8 * SINTER_W ? 4096 / sizeof(S) : few_rows * 8 * SINTER_W) + SINTER_W];
+};
+template <class S> SX_OUT void row_product(long m, long n, long k, const void* x, long x_row, long x_step, const void* b, long b_size, long b_across, long b_deep, rows_function<S>* multiply, bool one_row, bool by_row, const finisher<S>& epilogue, long threads) {
+  const long wide = long_columns<S>, chunk = m > 1 ? 8 * SINTER_W : one_row && n >= 2 * threads * wide ? wide : 16 * SINTER_W;
   each_block((n + chunk - 1) / chunk, threads, [&](long t) {
-    alignas(64) S c[few_rows * 8 * SINTER_W + SINTER_W];
+    task_sums<S> sums;
+    S* const c = sums.of;
     const long j0 = t * chunk, columns = n - j0 < chunk ? n - j0 : chunk;
     multiply(m, columns, k, x, x_row, x_step, (const char*)b + j0 * b_across * b_size, b_across, b_deep, c, chunk);
     if (by_row) return epilogue(c, chunk, 0, j0, m, columns);
@@ -533,10 +573,10 @@ template <class S, bool Streams = false, bool Turned = false, class M, class N, 
   if (m <= 0 || n <= 0) return;
   if constexpr (straight && least<M> == 1 && most<M> == 1 && (BC::may_be_1 || (BR::may_be_1 && AC::may_be_1)))
     if (b.column.step == 1 || (b.row.step == 1 && a.column.step == 1))
-      return row_product<S>(1, n, k, a.p, 0, a.column.step, b.p, sizeof(BT), b.column.step, b.row.step, rows_of<S, 1, 8, AT, BT>(b.column, b.row), true, epilogue, workers(memory, m, n, k, 1 << 18));
+      return row_product<S>(1, n, k, a.p, 0, a.column.step, b.p, sizeof(BT), b.column.step, b.row.step, rows_of<S, 1, 8, AT, BT>(b.column, b.row), true, true, epilogue, workers(memory, m, n, k, 1 << 18));
   if constexpr (straight && least<N> == 1 && most<N> == 1 && (AR::may_be_1 || (AC::may_be_1 && BR::may_be_1)))
     if (a.row.step == 1 || (a.column.step == 1 && b.row.step == 1))
-      return row_product<S>(1, m, k, b.p, 0, b.row.step, a.p, sizeof(AT), a.row.step, a.column.step, rows_of<S, 1, 8, BT, AT>(a.row, a.column), false, epilogue, workers(memory, m, n, k, 1 << 18));
+      return row_product<S>(1, m, k, b.p, 0, b.row.step, a.p, sizeof(AT), a.row.step, a.column.step, rows_of<S, 1, 8, BT, AT>(a.row, a.column), true, false, epilogue, workers(memory, m, n, k, 1 << 18));
   if constexpr (straight && least<M> <= (__is_same(BC, along<1>) ? few_wide_rows : few_rows) && (BC::may_be_1 || (AC::may_be_1 && BR::may_be_1)) && may_reach<M, N, K>(1 << 15))
     if (m * n * k >= 1 << 15 && ((m <= few_wide_rows && b.column.step == 1) || (m <= few_rows && b.column.step != 1 && a.column.step == 1 && b.row.step == 1))) {
       constexpr int U = Z::registers == 32 && Z::each == 1 ? 4 : 2;
@@ -544,7 +584,7 @@ template <class S, bool Streams = false, bool Turned = false, class M, class N, 
       if constexpr (most<M> <= 2) multiply = rows_of<S, 2, 2 * U, AT, BT>(b.column, b.row);
       else if constexpr (least<M> > 2) multiply = rows_of<S, 4, U, AT, BT>(b.column, b.row);
       else multiply = m <= 2 ? rows_of<S, 2, 2 * U, AT, BT>(b.column, b.row) : rows_of<S, 4, U, AT, BT>(b.column, b.row);
-      return row_product<S>(m, n, k, a.p, a.row.step, a.column.step, b.p, sizeof(BT), b.column.step, b.row.step, multiply, true, epilogue, workers(memory, m, n, k, 1 << 18));
+      return row_product<S>(m, n, k, a.p, a.row.step, a.column.step, b.p, sizeof(BT), b.column.step, b.row.step, multiply, false, true, epilogue, workers(memory, m, n, k, 1 << 18));
     }
 
   typedef typename compiled_as<AR>::type XA;
