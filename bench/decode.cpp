@@ -71,7 +71,7 @@ double bytes_of(const shape_of_model& s, std::int64_t bits) {
   return weights * of_weight + layers * static_cast<double>(s.places) * 2 * keys * 2;
 }
 
-/// Seconds of a call: the least of several medians' kind, after calls that compile.
+/// Seconds of a call: the least of three means, after calls that compile.
 template <class F>
 double seconds_of(F&& f, int calls) {
   for (int i = 0; i < 5; ++i) f();
@@ -129,6 +129,7 @@ int main(int count, char** words) {
       set_default_device(std::strcmp(next, "cuda") == 0 ? device::cuda(0) : device::cpu()), ++i;
     else return std::fprintf(stderr, "decode [--device cpu|cuda] [--small] [--layers N] [--places N]\n"), 2;
   }
+  if (s.places < 100) return std::fprintf(stderr, "decode: --places needs 100 or more\n"), 2;
   const double rate = copy_rate();
   std::printf("a copy: %.0f GB/s\n", rate * 1e-9);
   for (const std::int64_t bits : {16, 8, 4}) run(s, bits, rate);

@@ -83,9 +83,12 @@ inline std::string why_composed(code& c, const backend& chosen, const options& h
   const bool has_both = why.empty() || why == plan::attention_choice::slower;
   if (!measures(how) || !has_both || !attention_setting().empty()) return why;
   const ir::graph one = attention_alone(g, id);
-  for (auto input : one.inputs)
+  // Sizes, and numbers that a mask loads, decide how much work there is.
+  for (auto input : one.inputs) {
+    if (is_integer(one[input].type)) return why;
     for (const auto& e : one[input].extents)
       if (!e.is_number()) return why;
+  }
   series<std::string> names{as_kernels, as_composition};
   if (!why.empty()) std::swap(names[0], names[1]);
   const std::string key = std::string(run::choice_key) + "sinter " SINTER_VERSION "\n" + machine_text(c.where) +

@@ -87,6 +87,8 @@ TEST_CASE("gradients of attention by groups of warps") {
       agrees(schedules::attention_back, attention_back_of(1, 150, 136, 64, 32, dtype::bf16, option == 0, by_keys, true),
              option, 8e-3);
     agrees(schedules::attention_back, attention_back_of(2, 70, 40, 32, 96, dtype::f16, true, by_keys, true), 0, 8e-3);
+    agrees(schedules::attention_back, attention_back_of(1, 70, 40, 160, 160, dtype::bf16, true, by_keys, true, 1), 0,
+           8e-3);
   }
 }
 

@@ -1515,6 +1515,7 @@ class tree_printer {
     }
     out_.line("unsigned x[" + number(all / each) + "][" + number(each / 2) + "];");
     over_terms([&] { pack("x[b]"); });
+    out_.line("pin(x);");
     products({to}, 0, [&] { over_terms([&] { group_columns(n, m, to, from); }); });
     out_.line("pin(x);");
   }

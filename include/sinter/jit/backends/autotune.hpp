@@ -1,12 +1,14 @@
 // jit/backends/autotune.hpp: mode::max_autotune: measures the ways to compute a kernel, chooses the fastest, and keeps the choice.
 #pragma once
 
+#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <limits>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "../../base/callback.hpp"
 #include "../../base/series.hpp"
@@ -29,12 +31,17 @@ struct way {
   int option = plan::kernel::by_rule;
 };
 
+inline constexpr const char* without_recipe = "kernel";
+
 inline way way_of_option(int option) { return {"option " + std::to_string(option), option}; }
 /// The option of a way by its name.
-inline int option_named(const std::string& name) {
-  for (int option = 0; option < 12; ++option)
-    if (name == way_of_option(option).name) return option;
-  return plan::kernel::by_rule;
+inline int option_named(std::string_view name) {
+  constexpr std::string_view of_recipe = "option ";
+  if (name == without_recipe) return plan::kernel::no_recipe;
+  if (!name.starts_with(of_recipe)) return plan::kernel::by_rule;
+  int option = plan::kernel::by_rule;
+  std::from_chars(name.data() + of_recipe.size(), name.data() + name.size(), option);
+  return option;
 }
 
 /// The option that measurement chose for a step of a program.
@@ -107,13 +114,23 @@ inline std::int64_t reach_of(const plan::kernel& k, int buffer) {
   return most;
 }
 
-/// Whether all extents and strides of a kernel are numbers, so that its operands' sizes are known.
+/// Whether all extents, strides and places of a kernel are numbers, so that its operands' sizes and its work are known. Places that
+/// depend on values follow the rules.
 inline bool is_closed(const plan::kernel& k) {
+  const auto depends = [](const plan::affine& at) { return at.index >= 0; };
+  for (const auto& i : k.body) {
+    if (plan::reads_memory(i) && depends(i.at.at)) return false;
+    if (std::any_of(i.ranges.begin(), i.ranges.end(), [&](const auto& r) { return depends(r.at); })) return false;
+  }
+  for (const auto& s : k.stores)
+    if (depends(s.at.at)) return false;
+  for (const auto& p : k.products)
+    if (depends(p.a.at) || depends(p.b.at)) return false;
   return k.symbols == 0 && !k.is_opaque() &&
          std::all_of(k.axes.begin(), k.axes.end(), [](const plan::axis& a) { return a.extent.is_number(); });
 }
 
-/// Arrays on a device in one block of memory. Numbers are small and not 0, truths are true, and indices are 0.
+/// Arrays on a device in one block of memory. Numbers are small and not 0, truths are true, and integers are 0.
 class trial_arrays {
  public:
   struct array {
@@ -248,6 +265,12 @@ inline void put_fastest_first(run::measured_ways& ways, const std::string& usual
   std::rotate(ways.begin(), best, best + 1);
 }
 
+/// One thread measures at a time.
+inline std::mutex& measuring() {
+  static std::mutex& one_at_a_time = *new std::mutex;
+  return one_at_a_time;
+}
+
 /// The index of the way to take among `names`, the first of which is what rules choose. `prepare` gives the candidates that can be
 /// measured, if neither this process nor an earlier one has. Reports the choice for a kernel, or for an op if `step` is -1.
 template <class Prepare>
@@ -256,13 +279,22 @@ std::size_t choose(code& c, const std::string& key, const series<std::string>& n
   const auto at = [&](const std::string& name) {
     return static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin());
   };
-  if (const std::string forced = forced_way(); !forced.empty()) return at(forced) < names.size() ? at(forced) : 0;
+  const auto take = [&](const std::string& name) {
+    if (step >= 0) c.about.steps[static_cast<std::size_t>(step)].chosen = name;
+    return at(name);
+  };
+  if (const std::string forced = forced_way(); !forced.empty()) return at(forced) < names.size() ? take(forced) : 0;
   run::measured_ways ways = run::choice_table::get().find(key);
-  if (ways.empty() || at(ways[0].name) == names.size()) {
-    const series<candidate> candidates = prepare();
+  const auto is_known = [&] { return !ways.empty() && at(ways[0].name) < names.size(); };
+  std::unique_lock<std::mutex> lock;
+  series<candidate> candidates;
+  if (!is_known()) {
+    candidates = prepare();
     if (candidates.size() < 2) return 0;
-    static std::mutex& one_at_a_time = *new std::mutex;
-    const std::lock_guard lock(one_at_a_time);
+    lock = std::unique_lock(measuring());
+    ways = run::choice_table::get().find(key);  // another thread may have measured meanwhile
+  }
+  if (!is_known()) {
     trial_clock clock(c.where);
     ways = times_of(candidates, clock);
     if (ways.empty()) return 0;
@@ -276,7 +308,6 @@ std::size_t choose(code& c, const std::string& key, const series<std::string>& n
       return line;
     });
   }
-  if (step >= 0) c.about.steps[static_cast<std::size_t>(step)].chosen = ways[0].name;
   choice_report told{what, step, !c.measured.contains(key), {}};
   for (const auto& w : ways) told.candidates.push_back({w.name, w.microseconds});
   const auto is_same = [&](const choice_report& x) {
@@ -286,7 +317,7 @@ std::size_t choose(code& c, const std::string& key, const series<std::string>& n
                                         });
   };
   if (std::none_of(c.about.choices.begin(), c.about.choices.end(), is_same)) c.about.choices.push_back(std::move(told));
-  return at(ways[0].name);
+  return take(ways[0].name);
 }
 
 /// The work of a step, in bytes, by the measure of fusion.

@@ -1,6 +1,7 @@
 // jit/backends/autotune_cpu.hpp: the ways to compute a kernel on the host: the options of a recipe, and for products gemm.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "../../base/series.hpp"
@@ -31,16 +32,36 @@ inline series<way> ways_on_host(const plan::kernel& k) {
   const auto facts = host_recipe_facts();
   const auto* r = k.by_recipe ? plan::schedules::recipe_for(k, facts) : nullptr;
   if (!k.by_recipe && emit::detail::has_tree(k, facts)) {
-    out.push_back({"kernel", plan::kernel::no_recipe});
+    out.push_back({without_recipe, plan::kernel::no_recipe});
     r = &plan::schedules::cpu_product;
   }
   for (int o = 0; r && o < r->options; ++o) out.push_back(way_of_option(o));
   return out;
 }
 
+/// The module of each text; none for those that cannot be compiled.
+inline series<std::optional<run::built>> modules_on_host(const series<run::shared_text>& texts) {
+  try {
+    run::build(texts);  // at one time; then they are found
+  } catch (const system_error&) {}
+  series<std::optional<run::built>> out;
+  for (const auto& text : texts) {
+    out.emplace_back();
+    try {
+      out.back() = run::build(series<run::shared_text>{text})[0];
+    } catch (const system_error&) {}
+  }
+  return out;
+}
+
 /// The ways as programs of their own, those with equal texts once. None if there is no room for operands.
 inline series<candidate> candidates_on_host(const plan::kernel& k, const series<way>& ways) {
-  const std::shared_ptr<trial_arrays> arrays = arrays_for(k, device::cpu());
+  std::shared_ptr<trial_arrays> arrays;
+  try {
+    arrays = arrays_for(k, device::cpu());
+  } catch (const system_error&) {
+    return {};
+  }
   series<run::shared_text> texts;
   series<std::string> names;
   series<emit::scratch_use> needs;
@@ -54,14 +75,15 @@ inline series<candidate> candidates_on_host(const plan::kernel& k, const series<
     names.push_back(w.name);
     needs.push_back(s.scratch);
   }
-  const series<run::built> modules = run::build(texts);
+  const auto modules = modules_on_host(texts);
   series<candidate> out;
   for (std::size_t i = 0; i < names.size(); ++i) {
+    if (!modules[i]) continue;
     const auto steps = std::make_shared<run::sequence>();
     steps->steps.emplace_back();
     run::step& s = steps->steps[0];
-    s.code = modules[i].code;
-    s.entry = modules[i].entry();
+    s.code = modules[i]->code;
+    s.entry = modules[i]->entry();
     for (int b = 0; b < static_cast<int>(k.buffers.size()); ++b) s.operands.push_back(b);
     steps->scratch_bytes = set_memory(s, needs[i], {});
     out.push_back({names[i], [steps, arrays] {

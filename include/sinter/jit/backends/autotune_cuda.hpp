@@ -9,7 +9,7 @@
 
 namespace sinter::engine::detail {
 
-inline constexpr const char *by_library = "library", *without_recipe = "kernel";
+inline constexpr const char* by_library = "library";
 
 /// The ways to compute a group, as rules would first; none if it has no choice.
 inline series<way> ways_on_gpu(const plan::kernel& k, const cuda_group& group, const plan::target& t) {

@@ -1,6 +1,7 @@
 // run/build/choices.hpp: which way to compute a kernel was measured to be the fastest: in memory, and on disk for other processes.
 #pragma once
 
+#include <cstring>
 #include <mutex>
 #include <optional>
 #include <string>

@@ -227,7 +227,11 @@ inline schedule make_gpu_attention_back(const kernel& k, const facts& f, int opt
   const chained_parts a = *chained_of(k);
   const int group = row_of_chain(k, a, f, scope::group);
   const bool grouped = option == 0 || option >= warp_attentions_back;
-  if (grouped && takes_groups(k, a, group)) return make_group_attention_back(k, a, group, option == 0 ? 64 : 32);
+  if (grouped && takes_groups(k, a, group)) {
+    std::int64_t wide = 0;  // sums of more features leave a thread no registers for 64 columns
+    for (const auto& one : a.sums) wide += extent_of(k, one.n[0]).number().value_or(0);
+    return make_group_attention_back(k, a, group, option == 0 && wide <= 256 ? 64 : 32);
+  }
   return make_matrix_attention_back(k, f, option == 4 || grouped ? 0 : option);
 }
 
