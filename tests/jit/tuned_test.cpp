@@ -179,6 +179,22 @@ TEST_CASE("what is deterministic, small or open measures nothing") {
   }
 }
 
+TEST_CASE("rows at computed places are no operands for trials") {
+  const scratch_folder folder;
+  const environment_value cache("SINTER_CACHE_DIR", folder.path);
+  const operands on;
+  const matrix table = normal<float>(make_key(5), 9000, 300);
+  const tensor<std::int64_t, 1> ids = arange<std::int64_t>(48);
+  const auto rows = [](const matrix& x, const matrix& w, const matrix& t, const tensor<std::int64_t, 1>& i) {
+    return matrix(matmul(x, w) * take(t, i * 100 + 4000));
+  };
+  const auto f = compile(rows, tune);
+  const matrix y = f(on.x, on.w, table, ids);
+  CHECK(f.report().steps.size() == 1);
+  CHECK(f.report().measured == 0);
+  CHECK(distance(y, matrix(compile(rows, {.backend = "reference"})(on.x, on.w, table, ids))) <= 1e-5);
+}
+
 TEST_CASE("tuned programs agree with the interpreter, kernel by kernel") {
   const operands on;
   const environment_value forced("SINTER_CANDIDATE", "option 1");
