@@ -1208,10 +1208,11 @@ class tree_printer {
       multiply(i, sums, left, describe(y, loop(terms).axis, term));
     }
   }
+  /// The tile of a factor, as it is or before it is widened.
   int operand_tile(int v) const {
     int x = loops::visible_tile(t_, v, open_);
     if (x < 0) x = loops::visible_tile(t_, plan::unwidened(k_, v), open_);
-    if (x < 0) refuse("cuda: an operand of a group of warps is in no tile");
+    if (x < 0) refuse("cuda: an intrinsic's operand is in no tile");
     return x;
   }
   /// An operand's text, and whether its lines run along rows or columns.
@@ -1240,9 +1241,8 @@ class tree_printer {
     if (is_of_group(n)) return group_matrix(n);
     const auto c = plan::contraction_of(k_, n.value);
     const auto held = [&](int v, int operand) {
-      int x = loops::visible_tile(t_, v, open_);
-      if (x < 0) x = loops::visible_tile(t_, plan::unwidened(k_, v), open_);
-      if (x < 0 || tile_at(x).row != n.row || tile_at(x).operand != operand)
+      const int x = operand_tile(v);
+      if (tile_at(x).row != n.row || tile_at(x).operand != operand)
         refuse("cuda: an intrinsic's operand is not in registers");
       return tile_name(x) + "[" + fragment_number(x) + "]";
     };

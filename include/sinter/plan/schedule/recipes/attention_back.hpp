@@ -123,6 +123,26 @@ inline void stage_chain(steps& s, const kernel& k, const chained_parts& a, int r
   }
 }
 
+/// The features of all sums together.
+inline std::int64_t features_of_sums(const kernel& k, const chained_parts& a) {
+  std::int64_t all = 0;
+  for (const auto& one : a.sums) all += extent_of(k, one.n[0]).number().value_or(0);
+  return all;
+}
+/// Splits the terms of the scores, and the columns of the sums by columns(axis): `deep` and `further` are the outer pieces.
+template <class Columns>
+void split_products(steps& s, const chained_parts& a, std::int64_t terms, Columns&& columns, series<int>& deep,
+                    series<int>& further, series<int>& inner) {
+  for (const auto& one : a.scores) {
+    deep.push_back(one.k[0]);
+    inner.push_back(s.split(one.k[0], terms, loops::tail::pad));
+  }
+  for (const auto& one : a.sums) {
+    further.push_back(one.n[0]);
+    inner.push_back(s.split(one.n[0], columns(one.n[0]), loops::tail::pad));
+  }
+}
+
 /// On the matrix units of a GPU: the weights of a block are left factors in registers, as the products' sums lie there. Options: the rows
 /// of a warp, and the columns of a block.
 inline schedule make_matrix_attention_back(const kernel& k, const facts& f, int option) {
@@ -131,8 +151,7 @@ inline schedule make_matrix_attention_back(const kernel& k, const facts& f, int 
   const intrinsic& i = intrinsics()[static_cast<std::size_t>(row)];
   const contraction& c = a.scores[0];
   const int r0 = c.m.back(), c0 = c.n.back();
-  std::int64_t wide = 0;
-  for (const auto& one : a.sums) wide += extent_of(k, one.n[0]).number().value_or(0);
+  const std::int64_t wide = features_of_sums(k, a);
   // The sums of both kinds of products fit a thread's registers.
   const std::int64_t columns = option == 2                  ? 16
                                : option == 3 && wide <= 128 ? 64
@@ -146,14 +165,8 @@ inline schedule make_matrix_attention_back(const kernel& k, const facts& f, int 
   series<int> outer = c.batch, deep, further, inner{r3, c2};
   append(outer, all_but_last(c.m));
   outer.push_back(r0);
-  for (const auto& one : a.scores) {
-    deep.push_back(one.k[0]);
-    inner.push_back(s.split(one.k[0], i.k, rest));
-  }
-  for (const auto& one : a.sums) {
-    further.push_back(one.n[0]);
-    inner.push_back(s.split(one.n[0], pair, rest));
-  }
+  split_products(
+      s, a, i.k, [&](int) { return pair; }, deep, further, inner);
   series<int> order = outer;
   append(order, all_but_last(c.n));
   append(order, {c0, r1});
@@ -196,14 +209,8 @@ inline schedule make_group_attention_back(const kernel& k, const chained_parts& 
   series<int> outer = c.batch, unrolled, inner{r2, c1};
   append(outer, all_but_last(c.m));
   outer.push_back(r0);
-  for (const auto& one : a.scores) {
-    unrolled.push_back(one.k[0]);
-    inner.push_back(s.split(one.k[0], i.k, rest));
-  }
-  for (const auto& one : a.sums) {
-    unrolled.push_back(one.n[0]);
-    inner.push_back(s.split(one.n[0], group_columns(extent_of(k, one.n[0]), i, 256), rest));
-  }
+  split_products(
+      s, a, i.k, [&](int axis) { return group_columns(extent_of(k, axis), i, 256); }, unrolled, unrolled, inner);
   series<int> order = outer;
   append(order, all_but_last(c.n));
   append(order, {c0, r1});
@@ -227,11 +234,9 @@ inline schedule make_gpu_attention_back(const kernel& k, const facts& f, int opt
   const chained_parts a = *chained_of(k);
   const int group = row_of_chain(k, a, f, scope::group);
   const bool grouped = option == 0 || option >= warp_attentions_back;
-  if (grouped && takes_groups(k, a, group)) {
-    std::int64_t wide = 0;  // sums of more features leave a thread no registers for 64 columns
-    for (const auto& one : a.sums) wide += extent_of(k, one.n[0]).number().value_or(0);
-    return make_group_attention_back(k, a, group, option == 0 && wide <= 256 ? 64 : 32);
-  }
+  // Sums of more than 256 features leave a thread no registers for 64 columns.
+  if (grouped && takes_groups(k, a, group))
+    return make_group_attention_back(k, a, group, option == 0 && features_of_sums(k, a) <= 256 ? 64 : 32);
   return make_matrix_attention_back(k, f, option == 4 || grouped ? 0 : option);
 }
 
@@ -255,14 +260,8 @@ inline schedule make_attention_back(const kernel& k, const facts& f, int option)
   series<int> outer = c.batch, further, deep, inner{r2, c2};
   append(outer, all_but_last(c.m));
   outer.push_back(r0);
-  for (const auto& one : a.scores) {
-    deep.push_back(one.k[0]);
-    inner.push_back(s.split(one.k[0], 1, rest));
-  }
-  for (const auto& one : a.sums) {
-    further.push_back(one.n[0]);
-    inner.push_back(s.split(one.n[0], i.n, rest));
-  }
+  split_products(
+      s, a, 1, [&](int) { return std::int64_t{i.n}; }, deep, further, inner);
   series<int> order = outer;
   append(order, all_but_last(c.n));
   append(order, {c0, r1});
